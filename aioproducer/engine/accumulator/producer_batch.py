@@ -273,10 +273,14 @@ class ProducerBatch:
 
     def append(self, record: SerializedRecord) -> bool:
         """Add ``record``; False: it does not fit, or the batch is closed."""
-        self.builder.mark(record.sent_ns)
         return bool(
             self.builder.append(
-                record.token, record.timestamp_ms, record.key, record.value, record.headers
+                record.token,
+                record.timestamp_ms,
+                record.key,
+                record.value,
+                record.headers,
+                record.sent_ns,
             )
         )
 
@@ -376,15 +380,11 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     tokens = tokens_by_record(batch.builder.tokens)
     sent_ns = sent_times(batch.builder.marks, batch.count)
     for token, sent, record in zip(tokens, sent_ns, read_records(batch.builder), strict=True):
-        if parts:
-            parts[-1].builder.mark(sent)
-        if not parts or not parts[-1].builder.append(token, *record):
+        if not parts or not parts[-1].builder.append(token, *record, sent):
             part = _part(batch, size)
-            part.builder.mark(sent)
-            if not part.builder.append(token, *record):
+            if not part.builder.append(token, *record, sent):
                 part = _part(batch, batch_size_bound(record.key, record.value, record.headers))
-                part.builder.mark(sent)
-                part.builder.append(token, *record)
+                part.builder.append(token, *record, sent)
                 part.builder.close()
             parts.append(part)
     _number(batch, parts)

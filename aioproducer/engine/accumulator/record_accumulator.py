@@ -132,11 +132,11 @@ class RecordAccumulator:
         number = self._route(topic, record)
         if number == UNKNOWN:
             return None
-        fields = record.timestamp_ms, record.key, record.value, record.headers, record.token
+        fields = record.timestamp_ms, record.key, record.value, record.headers
         builder = self.routes.open_in(topic.open_builders, number)
-        if builder is not None and _take(builder, *fields, record.sent_ns):
+        if builder is not None and builder.append(record.token, *fields, record.sent_ns):
             return builder
-        return self.begin(number, record.topic, *fields, record.sent_ns, now)
+        return self.begin(number, record.topic, *fields, record.token, record.sent_ns, now)
 
     def begin(
         self,
@@ -167,8 +167,8 @@ class RecordAccumulator:
             partition, growth = self._sticky.for_batch(known, needed, now), known.growth
             if partition is not tried:  # its open batch has not been asked
                 builder = self.routes.open_in(known.open_builders, number)
-                if builder is not None and _take(
-                    builder, timestamp_ms, key, value, headers, token, sent_ns
+                if builder is not None and builder.append(
+                    token, timestamp_ms, key, value, headers, sent_ns
                 ):
                     return builder
                 if tried is None:
@@ -189,7 +189,7 @@ class RecordAccumulator:
         batch: ProducerBatch = self.batches.open(partition, buffer, growth, now, now)
         self._wake(now)
         opened = self.routes.last = batch.builder
-        _take(opened, timestamp_ms, key, value, headers, token, sent_ns)
+        opened.append(token, timestamp_ms, key, value, headers, sent_ns)
         if self._one_record_each:
             partition.close_batch()
         return opened
@@ -430,17 +430,3 @@ class RecordAccumulator:
         self.closing = True
         self.waiters.stop()
         self._wake()
-
-
-def _take(
-    builder: RecordsBuilder,
-    timestamp_ms: BigInt,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[Header],
-    token: Any,
-    sent_ns: int,
-) -> int:
-    """Write a record into ``builder``; 0: it does not fit."""
-    builder.mark(sent_ns)
-    return builder.append(token, timestamp_ms, key, value, headers)

@@ -154,11 +154,9 @@ class PythonFastPath:
                 builder = routes.open_in(builders, number)
                 future = self._loop.create_future()
                 now_ns = self._wall_clock_ns()
-                if builder is not None:
-                    builder.mark(now_ns)
                 if (
                     builder is not None
-                    and builder.append(future, now_ns // 1_000_000, key, value, headers)
+                    and builder.append(future, now_ns // 1_000_000, key, value, headers, now_ns)
                 ) or self._begins(number, topic, partition, key, value, headers, future, now_ns):
                     routes.came += 1
                     self._to_skip -= 1

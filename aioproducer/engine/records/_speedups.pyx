@@ -677,15 +677,15 @@ cdef class RecordsBuilder:
         self.tokens = []
         self.later_runs = self.later_marks = None
 
-    def append(self, token, timestamp_ms, key, value, headers=()):
-        return self.append_checked(token, timestamp_ms, key, value, headers)
+    def append(self, token, timestamp_ms, key, value, headers=(), int64_t sent_ns=-1):
+        return self.append_checked(token, timestamp_ms, key, value, headers, sent_ns)
 
     def append_described(self, int64_t now_ns, timestamp_ms, key, value, headers=()):
         if timestamp_ms is None:
             timestamp_ms = now_ns // 1_000_000
         elif type(timestamp_ms) is bool:
             raise TypeError("a timestamp is an int, not a bool")
-        cdef Py_ssize_t size = self.append_checked(None, timestamp_ms, key, value, headers)
+        cdef Py_ssize_t size = self.append_checked(None, timestamp_ms, key, value, headers, -1)
         if not size:
             return None
         made = new_tuple(APPENDED, 3)
@@ -786,7 +786,9 @@ cdef class RecordsBuilder:
                 break
         return self.count - before
 
-    cdef Py_ssize_t append_checked(self, token, timestamp_ms, key, value, headers) except -1:
+    cdef Py_ssize_t append_checked(
+        self, token, timestamp_ms, key, value, headers, int64_t sent_ns
+    ) except -1:
         if (
             type(timestamp_ms) is not int
             or (value is not None and type(value) is not bytes)
@@ -797,11 +799,15 @@ cdef class RecordsBuilder:
         if timestamp < 0:
             check_fields(timestamp_ms, key, value)
         cdef bytes tail = header_bytes(headers) if headers else b"\0"
-        return self.write(token, timestamp, key, value, tail)
+        return self.write(token, timestamp, key, value, tail, sent_ns)
 
-    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, bytes tail) except -1:
+    cdef Py_ssize_t write(
+        self, token, int64_t timestamp, key, value, bytes tail, int64_t sent_ns
+    ) except -1:
         cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
         cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
+        if sent_ns >= 0:  # before the bytes: the collector may run a finalizer that sends
+            self.mark(sent_ns)
         return self.write_fields(
             token,
             timestamp,
@@ -1186,8 +1192,7 @@ cdef class Routes:
             return 0
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
-        builder.mark(sent_ns)
-        return builder.append(token, timestamp_ms, key, value)
+        return builder.append(token, timestamp_ms, key, value, (), sent_ns)
 
     def append_entries(self, list entries not None, Py_ssize_t start, Py_ssize_t stop):
         cdef Py_ssize_t place
@@ -1220,8 +1225,7 @@ cdef class Routes:
         if builder is None:
             return 0
         token._state = "RUNNING"
-        builder.mark(sent)
-        size = builder.write(token, timestamp, key, value, NO_HEADERS)
+        size = builder.write(token, timestamp, key, value, NO_HEADERS, sent)
         if not size:
             token._state = "PENDING"
         return size
@@ -1374,11 +1378,9 @@ cdef class FastPath:
                 builder = self.routes.open_in(builders, number)
                 future = self.new_future()
                 now = self.now_ns()
-                if builder is not None:
-                    builder.mark(now)
                 if (
                     builder is not None
-                    and builder.write(future, now // 1_000_000, key, value, self.tail)
+                    and builder.write(future, now // 1_000_000, key, value, self.tail, now)
                 ) or self.begins(number, topic, partition, key, value, future, now):
                     self.routes.came += 1
                     self.to_skip -= 1
@@ -1419,8 +1421,7 @@ cdef class FastPath:
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
                 now = self.now_ns()
-                builder.mark(now)
-                size = builder.write(token, now // 1_000_000, key, value, NO_HEADERS)
+                size = builder.write(token, now // 1_000_000, key, value, NO_HEADERS, now)
                 self.routes.came += size > 0
                 return size
         return 0

@@ -173,7 +173,10 @@ class RecordsBuilder:
         return self._latest_timestamp_ms
 
     def mark(self, sent_ns: int) -> None:
-        """Note the time of the ``send()`` of the next records, unless it is about the last one."""
+        """Note the time of the ``send()`` of the next records, unless it is about the last one.
+
+        :meth:`append` does so for its record.
+        """
         if not self.marks or not 0 <= sent_ns - self.marks[-1][1] < MARK_GRANULE_NS:
             self.marks.append((self.count, sent_ns))
 
@@ -223,13 +226,14 @@ class RecordsBuilder:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header] = (),
+        sent_ns: int = -1,
     ) -> int:
         """Write one record; returns its size in bytes, or 0 if it does not fit.
 
-        Raises TypeError and OverflowError (see :func:`check_fields`), and the errors of invalid
+        ``sent_ns``: the time of its ``send()``; -1: see :meth:`mark`. Raises TypeError and OverflowError (see :func:`check_fields`), and the errors of invalid
         headers; a call that raises appends nothing.
         """
-        return self._append(token, timestamp_ms, key, value, headers, described=True)
+        return self._append(token, timestamp_ms, key, value, headers, sent_ns, described=True)
 
     def _append(
         self,
@@ -238,12 +242,15 @@ class RecordsBuilder:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],
+        sent_ns: int = -1,
         *,
         described: bool,
     ) -> int:
         """Do :meth:`append`; ``described``: timestamp and sizes are part of the record's result."""
         check_fields(timestamp_ms, key, value)
         tail = header_bytes(headers) if headers else b"\0"  # first: it may run code of the caller
+        if sent_ns >= 0:
+            self.mark(sent_ns)
         count = self.count
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)

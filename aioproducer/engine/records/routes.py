@@ -74,8 +74,7 @@ class Routes:
             return 0
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
-        builder.mark(sent_ns)
-        return builder.append(token, timestamp_ms, key, value)
+        return builder.append(token, timestamp_ms, key, value, (), sent_ns)
 
     def append_entries(self, entries: Sequence[Any], start: int, stop: int) -> int:
         """Append the records of entries ``start`` to ``stop - 1``, whose tokens become running.

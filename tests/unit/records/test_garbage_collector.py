@@ -77,18 +77,15 @@ def test_no_run_and_no_mark_is_lost(builder: RecordsBuilder, allocations: int) -
             self.itself = self
 
         def __del__(self) -> None:
-            builder.mark(NOW_NS + 2 * 10**9)
-            builder.append("nested", NOW + 5_000, None, b"longer")
+            builder.append("nested", NOW + 5_000, None, b"longer", (), NOW_NS + 2 * 10**9)
 
-    builder.mark(NOW_NS)
-    builder.append("first", NOW, None, b"a")
+    builder.append("first", NOW, None, b"a", (), NOW_NS)
     gc.disable()
     Sends()
     lists: list[list[int]] = [[] for _ in range(200)]  # none is left to be used again
     gc.set_threshold(gc.get_count()[0] + allocations, 1_000, 1_000)
     gc.enable()
-    builder.mark(NOW_NS + 10**9)
-    builder.append("second", NOW + 10, None, b"bc")
+    builder.append("second", NOW + 10, None, b"bc", (), NOW_NS + 10**9)
     gc.disable()
     gc.collect()
     del lists

@@ -27,8 +27,7 @@ def marked(make: Any, times: list[int], *, fits: int = 1_000) -> RecordsBuilder:
     for number, sent_ns in enumerate(times):
         if number == fits:
             builder.close()
-        builder.mark(sent_ns)
-        builder.append(None, 1, None, b"v")
+        builder.append(None, 1, None, b"v", (), sent_ns)
     return builder
 
 
