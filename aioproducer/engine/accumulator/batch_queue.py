@@ -137,12 +137,10 @@ class BatchQueue:
         fair: int = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
         return fair if fair > least else least
 
-    def overflowed(self, partition: Partition) -> None:
-        """A record did not fit into the open batch; smaller ones still may. Count its futures."""
-        batch: ProducerBatch | None = partition.open_batch
-        if batch is not None:
-            self.filled(batch)
-            self._count_futures(batch)
+    def overflowed(self, batch: ProducerBatch) -> None:
+        """A record did not fit into the open ``batch``; smaller ones still may."""
+        self.filled(batch)
+        self._count_futures(batch)
 
     def filled(self, batch: ProducerBatch) -> None:
         """``batch`` is full, and has not left: the next one may be larger."""

@@ -302,7 +302,7 @@ class Partition:
             if growth is not None and growth.doublings:
                 growth.left(batch.size, len(batch.builder.buffer))
         self.in_flight.append(batch)
-        batch.phase = TAKEN
+        batch.enter(TAKEN)
         batch.node = -1 if self.leader is None else self.leader
         if self.queue:
             self.line_up(now)
@@ -318,7 +318,8 @@ class Partition:
         """Queue ``batches`` in the place of a taken one, in the order of first sends."""
         self.in_flight.remove(taken)
         for batch in batches:
-            batch.phase = QUEUED
+            if batch is taken:  # else it is a part of the taken one
+                batch.enter(QUEUED)
             later = 0
             for queued in self.queue:
                 if queued.order < 0 or queued.order > batch.order:
@@ -330,7 +331,7 @@ class Partition:
     def set_aside(self, taken: ProducerBatch, now: float) -> None:
         """Let later batches leave before ``taken`` has its outcome."""
         self.in_flight.remove(taken)
-        taken.phase = ASIDE
+        taken.enter(ASIDE)
         self.aside.append(taken)
         self.line_up(now)
 

@@ -7,7 +7,7 @@ resolves the records' futures by :mod:`aioproducer.engine.records.delivery`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import IntEnum, auto
 from typing import Any, Final, NamedTuple, NoReturn
 
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
@@ -171,22 +171,31 @@ _WHOLE_SHARE: Final = 2**40
 """More than a batch has records, so that every part of its parts gets a place of its own."""
 
 
-class BatchPhase(Enum):
-    """The phases of a batch."""
+class BatchPhase(IntEnum):
+    """The phases of a batch; :data:`_NEXT` lists those that may follow each."""
 
-    QUEUED = "queued"
+    QUEUED = auto()
     """It waits to leave, for the first time or again."""
-    TAKEN = "taken"
+    TAKEN = auto()
     """It is taken for a request that is not sent yet; it may be compressed first."""
-    SENT = "sent"
+    SENT = auto()
     """A request with it has no outcome: the batch may be in the log."""
-    ASIDE = "aside"
+    ASIDE = auto()
     """No broker remembers it; the outcome of a later batch decides."""
-    DELIVERED = "delivered"
-    FAILED = "failed"
+    DELIVERED = auto()
+    FAILED = auto()
 
 
 QUEUED, TAKEN, SENT, ASIDE, DELIVERED, FAILED = BatchPhase
+
+_NEXT: Final = {
+    QUEUED: (TAKEN, FAILED),
+    TAKEN: (SENT, QUEUED, FAILED),
+    SENT: (DELIVERED, QUEUED, ASIDE, FAILED),
+    ASIDE: (DELIVERED, FAILED),
+    DELIVERED: (),
+    FAILED: (),
+}
 
 
 class ProducerBatch:
@@ -254,7 +263,7 @@ class ProducerBatch:
         self.futures = 0
         """The number of counted records with a future of their own."""
         self.phase = QUEUED
-        """Its phase; :class:`Partition` has it in the list of that phase."""
+        """Its phase, see :meth:`enter`; :class:`Partition` has it in the list of that phase."""
         self.base_offset: BigInt = -1
         """The offset of its first record, once it is delivered; -1: unknown."""
         self.generation = 0
@@ -283,6 +292,11 @@ class ProducerBatch:
                 record.sent_ns,
             )
         )
+
+    def enter(self, phase: BatchPhase) -> None:
+        """Go on to ``phase``."""
+        assert phase in _NEXT[self.phase], f"from {self.phase.name} to {phase.name}"
+        self.phase = phase
 
     @property
     def done(self) -> bool:
@@ -341,7 +355,7 @@ class ProducerBatch:
 
     def note_delivered(self, base_offset: BigInt) -> None:
         """The batch is in the log. Its futures get their results from others."""
-        self.phase = DELIVERED
+        self.enter(DELIVERED)
         self.base_offset = base_offset
 
     def fail(self, error: BaseException) -> None:
@@ -350,7 +364,7 @@ class ProducerBatch:
 
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
-        self.phase = FAILED
+        self.enter(FAILED)
         show(self.builder.tokens)  # the errors lead back to it
         for index, token in enumerate(tokens_by_record(self.builder.tokens)):
             tell_partition(token, self.topic_partition.partition)

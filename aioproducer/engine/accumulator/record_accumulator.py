@@ -162,8 +162,8 @@ class RecordAccumulator:
         partition: Partition
         if number == STICKY:
             tried = known.sticky
-            if tried is not None:
-                self.batches.overflowed(tried)
+            if tried is not None and tried.open_batch is not None:
+                self.batches.overflowed(tried.open_batch)
             partition, growth = self._sticky.for_batch(known, needed, now), known.growth
             if partition is not tried:  # its open batch has not been asked
                 builder = self.routes.open_in(known.open_builders, number)
@@ -171,12 +171,13 @@ class RecordAccumulator:
                     token, timestamp_ms, key, value, headers, sent_ns
                 ):
                     return builder
-                if tried is None:
-                    self.batches.overflowed(partition)
+                if tried is None and partition.open_batch is not None:
+                    self.batches.overflowed(partition.open_batch)
         else:
             partition = known.partitions[number]
             growth = partition.growth
-            self.batches.overflowed(partition)
+            if partition.open_batch is not None:
+                self.batches.overflowed(partition.open_batch)
         if partition.pending:
             return None
         size: int = self.batches.next_size(partition, topic, growth, needed)

@@ -78,7 +78,11 @@ class Flushes:
 
     def done(self, item: Flushable) -> None:
         """Stop counting ``item``: it has its outcome, or its records moved to other items."""
-        self._leave(item.generation)
+        left = self._pending[item.generation] - 1
+        if left:
+            self._pending[item.generation] = left
+            return
+        del self._pending[item.generation]
         while self._oldest < self._newest and self._oldest not in self._pending:
             self._resolve(self._oldest)
             self._oldest += 1
@@ -86,16 +90,9 @@ class Flushes:
     def moved(self, item: Flushable, to: Flushable) -> None:
         """``item``, or a part of it, is in ``to`` now and shares its outcome."""
         if item.generation < to.generation:
-            self._leave(to.generation)
+            self.done(to)  # ends no flush: ``item`` is older, and has no outcome
             to.generation = item.generation
             self._pending[item.generation] += 1
-
-    def _leave(self, generation: int) -> None:
-        left = self._pending[generation] - 1
-        if left:
-            self._pending[generation] = left
-        else:
-            del self._pending[generation]
 
     # --- futures ---------------------------------------------------------------------------
 

@@ -46,11 +46,10 @@ if TYPE_CHECKING:  # a producer without transactions does without it
 _NO_THREAD: Final = 0
 
 
-def utf8(field: Any) -> Any:
-    """A str as UTF-8; any other field, or a str without such a form, as it is."""
-    if type(field) is str:
-        with suppress(UnicodeEncodeError):
-            return field.encode()
+def utf8(field: str) -> bytes | str:
+    """``field`` as UTF-8; as it is, if it has no such form."""
+    with suppress(UnicodeEncodeError):
+        return field.encode()
     return field
 
 
@@ -147,7 +146,11 @@ class PythonFastPath:
                 except Exception:
                     return None  # the next way asks again, and logs the error
                 headers = self._headers
-            routes, value, key = self._routes, utf8(value), utf8(key)
+            if type(value) is str:
+                value = utf8(value)
+            if type(key) is str:
+                key = utf8(key)
+            routes = self._routes
             if routes.takes(topic, value, key, partition):
                 builders = routes.topics[topic]
                 number = routes.route(builders, key, partition)
@@ -175,8 +178,12 @@ class PythonFastPath:
     def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
         """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
         if self.serves():
+            if type(value) is str:
+                value = utf8(value)
+            if type(key) is str:
+                key = utf8(key)
             size = self._routes.append(
-                token, self._wall_clock_ns(), None, topic, utf8(value), utf8(key), partition
+                token, self._wall_clock_ns(), None, topic, value, key, partition
             )
             self._routes.came += bool(size)
             return size

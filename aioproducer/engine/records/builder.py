@@ -230,8 +230,9 @@ class RecordsBuilder:
     ) -> int:
         """Write one record; returns its size in bytes, or 0 if it does not fit.
 
-        ``sent_ns``: the time of its ``send()``; -1: see :meth:`mark`. Raises TypeError and OverflowError (see :func:`check_fields`), and the errors of invalid
-        headers; a call that raises appends nothing.
+        ``sent_ns``: the time of its ``send()``; -1: :meth:`mark` has noted it. Raises TypeError and
+        OverflowError (see :func:`check_fields`), and the errors of invalid headers; a call that
+        raises appends nothing.
         """
         return self._append(token, timestamp_ms, key, value, headers, sent_ns, described=True)
 

@@ -238,24 +238,19 @@ class BatchSender:
             self._wakeup.wake()
             now = self._wakeup.clock.turn()  # a stop ages connections
             numbers = self._sequence_numbers
-            current = all(numbers.is_current(each.topic_partition, each.state) for each in batches)
-            if current and self._client.can_send(node, now):
-                self._send(node, batches, now)
+            left = [batch for batch in batches if not batch.done]
+            current = all(numbers.is_current(each.topic_partition, each.state) for each in left)
+            if left and current and self._client.can_send(node, now):
+                self._send(node, left, now)
                 return
-            for batch in batches:
-                if not batch.done:
-                    self._batches.put_back(batch, now, now)
+            for batch in left:
+                self._batches.put_back(batch, now, now)
 
         self._compressing.add(node)
         self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
     def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        request = self._request(batches, now)
-        if request is not None:
-            self._client.send(node, request, now)
-
-    def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
-        """The request with the batches that have no outcome, counted; None: all have one."""
+        """Send ``batches``, none of which has an outcome, in one request."""
         metrics: ProducerMetrics
         compressor, metrics = self._compressor, self._metrics
         topics = self._metadata.snapshot.topics
@@ -265,11 +260,9 @@ class BatchSender:
         batch: ProducerBatch
         count: int
         for batch in batches:
-            if batch.done:
-                continue
             builder, topic = batch.builder, batch.topic_partition.topic
             data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
-            batch.phase = _SENT
+            batch.enter(_SENT)
             batch.lent = type(data) is memoryview  # else it is a copy
             encoded += ((batch, data),)
             count, largest, queued = builder.count, builder.max_record_size, now - batch.created
@@ -279,13 +272,12 @@ class BatchSender:
             records += count
             if topic not in topic_ids:
                 topic_ids[topic] = topics[topic].topic_id if topic in topics else None
-        if not encoded:
-            return None
         metrics.request_built(records, now)
-        return ProduceRequest(
+        request = ProduceRequest(
             encoded,
             self._settings.acks,
             self._settings.ack_timeout_ms,
             topic_ids,
             None if self._transactions is None else self._transactions.handle,
         )
+        self._client.send(node, request, now)

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import (
+    BatchPhase,
     BatchQueue,
     LateResults,
     PendingRecord,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
 logger = RoomLogger(__name__)
 
+_SENT: Final = BatchPhase.SENT
 _FIRST_APPEND_TIME_MS: Final = 86_400_000
 """A log append time in the first day of 1970 is a placeholder, which no clock of a broker shows.
 The records keep their own timestamps."""
@@ -90,7 +92,7 @@ class BatchCompleter:
         self._pending = accumulator.pending
         self._topic_outcomes = accumulator.topic_outcomes
         self._metadata = metadata
-        self._gaps = gaps
+        self.gaps = gaps
         self._pending_failures = pending_failures
         self._reports = reports
         self._compressor = compressor
@@ -101,13 +103,15 @@ class BatchCompleter:
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
-        self._reports.request_ended(request, completion)
+        observer = self._reports.observed.observer
+        if observer is not None:
+            self._reports.request_ended(observer, request, completion)
         batch: ProducerBatch
         if type(completion.result) is list:  # the usual response: every batch was written
             places: list[Place] = completion.result
             for (batch, _), place in zip(request.batches, places, strict=True):
                 batch.lent = False
-                if not batch.done:
+                if batch.phase is _SENT:  # else it has failed meanwhile
                     self.deliver(batch, *place, now)
         else:
             self._take_unusual(request, completion, now)
@@ -121,7 +125,7 @@ class BatchCompleter:
         now: float,
     ) -> None:
         """Settle a batch that is in the log; see :class:`Deliver`."""
-        gaps = self._gaps
+        gaps = self.gaps
         if batch.partition.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
@@ -154,7 +158,7 @@ class BatchCompleter:
                 self._refresher.take_hints(produced.leaders, produced.nodes, now)
         for batch, _ in request.batches:
             batch.lent = False
-            if batch.done:
+            if batch.phase is not _SENT:
                 continue
             result = results.get(batch)
             if error is None and not request.acks:
@@ -206,7 +210,7 @@ class BatchCompleter:
         return self._transactions is not None and self._transactions.discards_unsent
 
     def _settle_aside(self, delivered: ProducerBatch, base_offset: BigInt, now: float) -> None:
-        for batch, is_written in self._gaps.told_by(delivered, base_offset):
+        for batch, is_written in self.gaps.told_by(delivered, base_offset):
             if is_written:
                 self.deliver(batch, -1, -1, -1, now)
             else:
@@ -223,10 +227,10 @@ class BatchCompleter:
             case Retry(error, numbers_lost, at_once):
                 self._retry(batch, error, node, now, at_once=at_once)
                 if numbers_lost:
-                    self._gaps.lose_number(batch)
+                    self.gaps.lose_number(batch)
             case SetAside(error):
                 batch.last_error = error
-                self._gaps.set_aside(batch, now)
+                self.gaps.set_aside(batch, now)
             case Split(error):
                 self._split(batch, error, now)
             case Fail(error, record_errors):
@@ -237,14 +241,9 @@ class BatchCompleter:
                 if fatal and is_numbered:  # without a producer id each batch fails on its own
                     self.abort(error, now)
 
-    @property
-    def has_gaps(self) -> bool:
-        """True if :meth:`close_gaps` has something to do."""
-        return bool(self._gaps.partitions)
-
     def close_gaps(self, now: float) -> None:
         """Do :meth:`Gaps.close`: after outcomes, before batches leave."""
-        for batch in self._gaps.close(now):
+        for batch in self.gaps.close(now):
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
@@ -313,7 +312,7 @@ class BatchCompleter:
         """
         manager = self._transactions
         if manager is None:
-            self._gaps.leave_cluster()
+            self.gaps.leave_cluster()
         elif manager.leave_cluster(error):
             self.abort(manager.refusal("send"), now)
 
@@ -444,7 +443,7 @@ class BatchCompleter:
             batch.fail(error)
         self._reports.failed(batch, error, others, record_errors, now)
         self._topic_outcomes.failed(topic, count, error, now)
-        self._gaps.left_by(batch, uncertain=uncertain)
+        self.gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
 
 

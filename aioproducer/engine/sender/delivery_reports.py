@@ -18,7 +18,7 @@ from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordA
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import Completion
-from aioproducer.engine.observer import BatchOutcome, ObserverSlot, RequestOutcome
+from aioproducer.engine.observer import BatchOutcome, Observer, ObserverSlot, RequestOutcome
 from aioproducer.engine.records.field_reader import read_written
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
@@ -241,7 +241,8 @@ class DeliveryReports:
         failed_records: FailedRecordQueue | None = None,
     ) -> None:
         self._metrics = metrics
-        self._observed = observed
+        self.observed = observed
+        """The producer's observer, if it has one."""
         self._metadata = metadata
         self._wall_clock_ns = wall_clock_ns
         self._failed_records = failed_records
@@ -250,8 +251,8 @@ class DeliveryReports:
         """``batch`` is in the log, and its futures are about to be resolved."""
         builder = batch.builder
         self._metrics.records_delivered(builder.count, builder.marks, self._wall_clock_ns(), now)
-        if self._observed.observer is not None:
-            self._tell_batch(batch, None, now)
+        if self.observed.observer is not None:
+            _tell_batch(self.observed.observer, batch, None, now)
 
     def retried(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
         """``batch`` is put back, after an attempt at ``node``."""
@@ -277,38 +278,31 @@ class DeliveryReports:
             self._failed_records.add_batch(batch, others, record_errors)
         node = batch.node if batch.node >= 0 else None
         self._metrics.records_failed(batch.topic_partition.topic, batch.count, now, node)
-        if self._observed.observer is not None:
-            self._tell_batch(batch, error, now)
+        if self.observed.observer is not None:
+            _tell_batch(self.observed.observer, batch, error, now)
 
-    def request_ended(self, request: ProduceRequest, completion: Completion) -> None:
-        """A produce request has its response, or failed as a whole."""
-        observer = self._observed.observer
-        if observer is not None:
-            node = completion.node
-            known = self._metadata.snapshot.brokers.get(node) if isinstance(node, int) else None
-            outcome = RequestOutcome(
-                known or Node(int(node), "", -1),
-                {
-                    batch.topic_partition: (batch.count, len(data))
-                    for batch, data in request.batches
-                },
-                completion.latency,
-                completion.error,
-            )
-            _guarded(partial(observer.request_ended, outcome))
+    def request_ended(
+        self, observer: Observer, request: ProduceRequest, completion: Completion
+    ) -> None:
+        """Tell ``observer`` that a produce request has its response, or failed as a whole."""
+        node = completion.node
+        known = self._metadata.snapshot.brokers.get(node) if isinstance(node, int) else None
+        outcome = RequestOutcome(
+            known or Node(int(node), "", -1),
+            {batch.topic_partition: (batch.count, len(data)) for batch, data in request.batches},
+            completion.latency,
+            completion.error,
+        )
+        _guarded(partial(observer.request_ended, outcome))
 
-    def _tell_batch(self, batch: ProducerBatch, error: BaseException | None, now: float) -> None:
-        observer = self._observed.observer
-        if observer is not None:
-            outcome = BatchOutcome(
-                batch.topic_partition,
-                batch.node,
-                batch.count,
-                batch.size,
-                now - batch.created,
-                error,
-            )
-            _guarded(partial(observer.batch_ended, outcome))
+
+def _tell_batch(
+    observer: Observer, batch: ProducerBatch, error: BaseException | None, now: float
+) -> None:
+    outcome = BatchOutcome(
+        batch.topic_partition, batch.node, batch.count, batch.size, now - batch.created, error
+    )
+    _guarded(partial(observer.batch_ended, outcome))
 
 
 def _guarded(tell: Callable[[], None]) -> None:

@@ -61,6 +61,7 @@ class Sender:
         self._waiters = accumulator.waiters
         self._client = client
         self._completer = completer
+        self._gaps = completer.gaps
         self._expiry = expiry
         self._pending_failures = pending_failures
         self._parts = tuple(parts)
@@ -113,7 +114,7 @@ class Sender:
         self._late_results.turn(now)
         if self._client.completed:
             self._take_completed(now)
-        if self._completer.has_gaps:
+        if self._gaps.partitions:
             self._completer.close_gaps(now)
         for part in self._parts:
             if closing or part.waits or part.due <= now:
@@ -147,7 +148,7 @@ class Sender:
     def _is_due(self, now: float) -> bool:
         """True if a round would do something: it asks for all that :meth:`_round` looks at."""
         accumulator: RecordAccumulator = self._accumulator
-        if accumulator.closing or accumulator.somebody_waits or self._completer.has_gaps:
+        if accumulator.closing or accumulator.somebody_waits or self._gaps.partitions:
             return True
         if self._late_results.waiting or self._client.completed or self._pending.refused:
             return True

@@ -21,6 +21,7 @@ from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, Kafka
 from aioproducer.model import TopicPartition
 from tests.support.tokens import FlushToken, Token
 from tests.support.world import World
+from tests.unit.accumulator.world import requested
 
 BATCH = 500
 FEW_BATCHES = 4 * BATCH + 77
@@ -219,7 +220,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         log = self.log[batch.topic_partition]
         base_offset = len(log)
         log.extend(batch.builder.tokens)
-        batch.deliver(base_offset, -1)
+        requested(batch).deliver(base_offset, -1)
         self.complete(batch)
 
     def fail(self, batch: ProducerBatch, error: Exception) -> None:

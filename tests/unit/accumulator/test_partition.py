@@ -10,7 +10,7 @@ from aioproducer.engine.records.acceleration import OpenBuilders
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
 from tests.support.tokens import Token
-from tests.unit.accumulator.world import place_of
+from tests.unit.accumulator.world import place_of, requested
 
 NAME = TopicPartition("t", 0)
 
@@ -95,7 +95,7 @@ def test_a_later_batch_proves_an_earlier_one_if_it_leaves_room_for_it(
     partition.take(NOW)
     if queued:
         partition.requeue(first, [first], NOW)
-    second.note_delivered(offset)
+    requested(second).note_delivered(offset)
     partition.settle(second, NOW)
     assert partition.later_was_delivered(first) is proves
 

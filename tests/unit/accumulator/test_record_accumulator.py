@@ -26,6 +26,7 @@ from tests.unit.accumulator.world import (
     START,
     TIMESTAMP_MS,
     AccumulatorWorld,
+    requested,
 )
 
 
@@ -87,7 +88,7 @@ def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: AccumulatorWor
     tokens[1].cancelled = True
     batch = world.drain_one()
     assert batch.count == 3
-    batch.deliver(70, -1)
+    requested(batch).deliver(70, -1)
     assert [token.outcome and token.outcome[2] for token in tokens] == [70, None, 72]  # type: ignore[index]
 
 

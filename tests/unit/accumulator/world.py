@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
+from aioproducer.engine.accumulator import BatchPhase, ProducerBatch, SerializedRecord
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from tests.support.tokens import Token
@@ -113,7 +113,7 @@ class AccumulatorWorld(World):
 
     def deliver(self, *batches: ProducerBatch) -> None:
         for batch in batches:
-            batch.deliver(0, -1)
+            requested(batch).deliver(0, -1)
             self.complete(batch)
 
     def fail(self, batch: ProducerBatch) -> None:
@@ -146,3 +146,12 @@ def places(batches: Sequence[ProducerBatch]) -> list[int]:
 def place_of(batch: ProducerBatch) -> int:
     """The number of batches of its partition that left before it."""
     return batch.order // batch.order_share
+
+
+def requested(batch: ProducerBatch) -> ProducerBatch:
+    """``batch`` in the phase in which its request leaves it."""
+    if batch.phase is BatchPhase.QUEUED:
+        batch.enter(BatchPhase.TAKEN)
+    if batch.phase is BatchPhase.TAKEN:
+        batch.enter(BatchPhase.SENT)
+    return batch
