@@ -20,8 +20,7 @@ from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
-from aioproducer.foundation.runtime.tasks import hidden_tasks
-from tests.support.inside import all_tasks
+from tests.support.inside import all_tasks, hidden_tasks
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka

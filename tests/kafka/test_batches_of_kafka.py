@@ -13,6 +13,7 @@ from aioproducer.engine.records.encoded_batch import EncodedBatch
 from aioproducer.model import Header, TopicPartition
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.support.encoded_batches import delete_horizon_ms
 from tests.support.fetching import all_batches, all_records
 from tests.support.waiting import until
 
@@ -143,8 +144,9 @@ async def test_what_the_log_cleaner_leaves(kafka_distribution: KafkaDistribution
             assert batch.next_offset == offset + 6
         assert (empty.base_offset, empty.next_offset, empty.record_count) == (40, 50, 0)
         assert list(decode(empty, limit=LIMIT)) == []
-        assert last.delete_horizon_ms is not None
-        assert last.delete_horizon_ms > NOON + 86_400_000
+        horizon = delete_horizon_ms(last)
+        assert horizon is not None
+        assert horizon > NOON + 86_400_000
         assert [(each.offset, each.timestamp_ms) for each in decode(last, limit=LIMIT)] == [
             (offset, NOON + offset) for offset in range(50, 55)
         ]

@@ -119,3 +119,8 @@ def consumer_record(
     return ConsumerRecord(
         *WHERE, offset, timestamp_ms, timestamp_type, key, value, headers, leader_epoch
     )
+
+
+def delete_horizon_ms(batch: EncodedBatch) -> int | None:
+    """The time from which the log cleaner may remove the batch's tombstones (KIP-534)."""
+    return batch.base_timestamp_ms if batch.attributes & 0x40 else None

@@ -14,7 +14,13 @@ from aioproducer.engine.core.lifecycle import Lifecycle
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.foundation.runtime.tasks import hidden_tasks
+from aioproducer.foundation.runtime import tasks
+
+
+def hidden_tasks() -> set[asyncio.Task[Any]]:
+    """The tasks of clients that run on the running loop."""
+    loop = asyncio.get_running_loop()
+    return {task for task in list(tasks._HIDDEN) if task.get_loop() is loop and not task.done()}
 
 
 def all_tasks() -> set[asyncio.Task[Any]]:

@@ -16,7 +16,6 @@ from aioproducer.engine.columnar.json_plan import derived_json_type, json_plan
 from aioproducer.engine.columnar.protobuf_plan import (
     derived_file,
     message_descriptor,
-    proto_text,
     protobuf_plan,
 )
 from aioproducer.errors import ColumnError
@@ -100,21 +99,14 @@ def protobuf_encoder(
     return ColumnEncoder("protobuf", plan, prefix)
 
 
-def derived_proto(
+def derived_message(
     arrow_type: Any, name: str, package: str | None = None, *, column: str = "value"
-) -> str:
-    """The text of proto3 for a struct column, with the message ``name``.
+) -> Any:
+    """The descriptor of a message of proto3 for a struct column, with the name ``name``.
 
     A nullable field is ``optional``. The numbers of the fields begin at 1, in the column's order.
     Raises ColumnError for a column without a form, such as a list of lists.
     """
-    return proto_text(derived_file(arrow_type, name, package or "", column))
-
-
-def derived_message(
-    arrow_type: Any, name: str, package: str | None = None, *, column: str = "value"
-) -> Any:
-    """The descriptor of the message of :func:`derived_proto`."""
     return message_descriptor(derived_file(arrow_type, name, package or "", column))
 
 
@@ -125,7 +117,6 @@ __all__ = [
     "derived_avro_schema",
     "derived_json_schema",
     "derived_message",
-    "derived_proto",
     "json_encoder",
     "protobuf_encoder",
 ]

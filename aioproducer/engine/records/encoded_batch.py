@@ -19,7 +19,6 @@ from aioproducer.engine.records.batch_header import (
     CHECKED,
     COMPRESSION_MASK,
     CONTROL,
-    DELETE_HORIZON,
     LENGTH_COUNTS_FROM,
     LOG_APPEND_TIME,
     MAGIC,
@@ -312,11 +311,6 @@ class EncodedBatch(NamedTuple):
     def is_control(self) -> bool:
         """True if the batch holds a marker of the broker's, and no records of a producer."""
         return bool(self.attributes & CONTROL)
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        """The time from which the log cleaner may remove the batch's tombstones (KIP-534)."""
-        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
 
     @property
     def control_type(self) -> Literal["abort", "commit"] | None:

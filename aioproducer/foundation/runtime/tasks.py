@@ -68,12 +68,6 @@ def leave_alone(task: asyncio.Task[Any]) -> None:
         asyncio._register_task(task)
 
 
-def hidden_tasks() -> set[asyncio.Task[Any]]:
-    """The tasks of :func:`new_task` that run on the running loop."""
-    loop = asyncio.get_running_loop()
-    return {task for task in list(_HIDDEN) if task.get_loop() is loop and not task.done()}
-
-
 def new_visible_task(
     coroutine: Coroutine[Any, Any, _Result], name: str | None = None, context: Context | None = None
 ) -> asyncio.Task[_Result]:

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aioproducer.engine.columnar import derived_message, derived_proto, protobuf_encoder
+from aioproducer.engine.columnar import derived_message, protobuf_encoder
 from aioproducer.errors import ColumnError, SerializationError
 from tests.support.arrow_values import FORMS, encoded
+from tests.support.proto_text import derived_proto
 
 DECLARED = """
 syntax = "{syntax}";

@@ -24,13 +24,13 @@ from aioproducer.engine.columnar import (
     derived_avro_schema,
     derived_json_schema,
     derived_message,
-    derived_proto,
     json_encoder,
     protobuf_encoder,
 )
 from aioproducer.engine.columnar.protobuf_plan import derived_file
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, columns, encoded, for_arrow, message_types
+from tests.support.proto_text import derived_proto
 
 pytestmark = pytest.mark.any_form
 

@@ -6,7 +6,15 @@ import pytest
 
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.errors import CorruptRecordsError
-from tests.support.encoded_batches import NOW, WHERE, batch, field, only_batch, record
+from tests.support.encoded_batches import (
+    NOW,
+    WHERE,
+    batch,
+    delete_horizon_ms,
+    field,
+    only_batch,
+    record,
+)
 
 FIRST = batch(record(0) + record(1), 2, base_offset=40, leader_epoch=9)
 SECOND = batch(record(0), 1, base_offset=42)
@@ -68,7 +76,7 @@ def test_attributes(
     assert found.is_transactional is transactional
     assert found.is_control is control
     assert found.timestamp_type == timestamp_type
-    assert found.delete_horizon_ms == horizon
+    assert delete_horizon_ms(found) == horizon
 
 
 def test_a_batch_without_a_leader_epoch() -> None:
