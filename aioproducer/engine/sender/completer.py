@@ -47,12 +47,8 @@ from aioproducer.engine.sender.outcomes import (
 from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (
-    ConcurrentTransactionsError,
-    Disposition,
-    KafkaError,
     ProducerClosedError,
     ProducerError,
-    ProtocolError,
     TransactionAbortedError,
 )
 from aioproducer.foundation import tuning
@@ -167,29 +163,16 @@ class BatchCompleter:
                 offset, appended = result.base_offset, result.log_append_time_ms
                 self.deliver(batch, offset, appended, result.log_start_offset, now)
             else:
-                outcome = self._decide(batch, result, error, node, now)
+                standing = self._standing(batch, node, now)
+                if error is None:
+                    where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+                    outcome = decide(result, where, standing)
+                else:
+                    outcome = decide_error(error, standing)
                 self._carry_out(batch, outcome, node, now)
 
-    def _decide(
-        self,
-        batch: ProducerBatch,
-        result: PartitionResult | None,
-        error: ProducerError | None,
-        node: NodeId,
-        now: float,
-    ) -> Outcome:
-        """The outcome of a batch by the response's part about it, or by the request's error."""
-        standing = self._standing(batch, now)
-        if error is not None:
-            return decide_error(error, standing)
-        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
-        if result is not None:
-            return decide(result, where, standing)
-        missing = ProtocolError(f"{where}: the response does not mention the partition")
-        return decide_error(missing, standing)
-
-    def _standing(self, batch: ProducerBatch, now: float) -> Standing:
-        """The facts about ``batch`` that decide its outcome."""
+    def _standing(self, batch: ProducerBatch, node: NodeId, now: float) -> Standing:
+        """The facts about ``batch``, which was sent to ``node``, that decide its outcome."""
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
@@ -202,6 +185,7 @@ class BatchCompleter:
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
             is_numbered=batch.state is not NO_PRODUCER_STATE,
+            has_new_leader=batch.partition.leader != node,
         )
 
     @property
@@ -224,21 +208,19 @@ class BatchCompleter:
         if outcome.error.refresh_metadata:
             self._metadata.request_update(batch.topic_partition.topic)
         match outcome:
-            case Retry(error, numbers_lost, at_once):
-                self._retry(batch, error, node, now, at_once=at_once)
-                if numbers_lost:
+            case Retry():
+                self._retry(batch, outcome, node, now)
+                if outcome.numbers_lost:
                     self.gaps.lose_number(batch)
             case SetAside(error):
                 batch.last_error = error
                 self.gaps.set_aside(batch, now)
             case Split(error):
                 self._split(batch, error, now)
-            case Fail(error, record_errors):
+            case Fail(error, record_errors, is_fatal):
                 uncertain = still_uncertain(batch.uncertain, error)
                 self._fail(batch, error, uncertain, record_errors, now)
-                is_numbered = batch.state is not NO_PRODUCER_STATE
-                fatal = isinstance(error, KafkaError) and error.disposition is Disposition.FATAL
-                if fatal and is_numbered:  # without a producer id each batch fails on its own
+                if is_fatal:
                     self.abort(error, now)
 
     def close_gaps(self, now: float) -> None:
@@ -265,23 +247,13 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
 
-    def _retry(
-        self,
-        batch: ProducerBatch,
-        error: ProducerError,
-        node: NodeId,
-        now: float,
-        *,
-        at_once: bool,
-    ) -> None:
-        batch.last_error = error
+    def _retry(self, batch: ProducerBatch, retry: Retry, node: NodeId, now: float) -> None:
+        batch.last_error = error = retry.error
         batch.uncertain = still_uncertain(batch.uncertain, error)
-        # The coordinator still ends the previous transaction, which takes milliseconds (version 2).
-        soon = isinstance(error, ConcurrentTransactionsError)
         # A first failure is no news: leaders move.
         level = logging.WARNING if batch.attempts else logging.INFO
         logger.repeated(
-            logging.DEBUG if soon else level,
+            logging.DEBUG if retry.soon else level,
             ("retry", node, type(error)),
             "Retrying %s for %s (attempt %d failed): %s",
             counted(batch.count, "record"),
@@ -295,9 +267,8 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
         self._reports.retried(batch, node, now)
-        moved = batch.partition.leader != node
-        delay = self._backoff.soon if soon else self._backoff.delay
-        wait = 0.0 if moved or at_once else delay(batch.attempts + 1)
+        delay = self._backoff.soon if retry.soon else self._backoff.delay
+        wait = 0.0 if retry.at_once else delay(batch.attempts + 1)
         self._batches.retry(batch, now + wait, now)
 
     def fail_late(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:

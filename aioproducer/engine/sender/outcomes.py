@@ -1,7 +1,8 @@
 """The outcome of a batch, decided from the broker's response or the lack of one. No I/O, no clock.
 
-:class:`BatchCompleter` carries out the outcome that :func:`decide` returns. The decision combines
-the meaning of an error code (:mod:`aioproducer.errors.broker`) with the facts about the batch.
+Whatever an error does to a batch is decided here: :class:`BatchCompleter` gathers the facts about
+the batch (:class:`Standing`), and carries out the outcome that :func:`decide` returns. The decision
+combines the facts with the meaning of an error code (:mod:`aioproducer.errors.broker`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from typing import NamedTuple, TypeAlias
 
 from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.errors import (
+    ConcurrentTransactionsError,
     Disposition,
     InvalidRecordError,
     KafkaError,
     ProducerError,
+    ProtocolError,
     Written,
     explain,
     kafka_error,
@@ -32,14 +35,17 @@ class Deliver(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """Send the batch again, after a backoff unless its leader has moved."""
+    """Send the batch again, after a backoff."""
 
     error: ProducerError
     """If ``refresh_metadata``, the leaders are out of date."""
     numbers_lost: bool = False
     """True if the broker refuses the sequence number: the batch needs a new one."""
     at_once: bool = False
-    """True if there is no backoff, because the broker need not recover."""
+    """True if there is no backoff, because the broker need not recover, or another one leads."""
+    soon: bool = False
+    """True if the backoff is short: the coordinator ends the previous transaction, which takes
+    milliseconds (version 2)."""
 
 
 class SetAside(NamedTuple):
@@ -59,6 +65,8 @@ class Fail(NamedTuple):
 
     error: ProducerError
     record_errors: dict[int, ProducerError]
+    is_fatal: bool = False
+    """True if no other batch of the producer can be written either."""
 
 
 Outcome: TypeAlias = Deliver | Retry | SetAside | Split | Fail
@@ -87,13 +95,18 @@ class Standing(NamedTuple):
     """True if the batch has a sequence number."""
     may_be_numbered_anew: bool = True
     """True if a batch whose number does not fit may get another one: not in a transaction."""
+    has_new_leader: bool = False
+    """True if its partition has another leader than the broker that it was sent to."""
 
 
-def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
-    """The outcome of a batch by the error code in its response.
+def decide(result: PartitionResult | None, where: str, standing: Standing) -> Outcome:
+    """The outcome of a batch by the error code in its response; None: the response lacks it.
 
     ``where``: partition and broker, for messages.
     """
+    if result is None:
+        missing = ProtocolError(f"{where}: the response does not mention the partition")
+        return decide_error(missing, standing)
     said = explain(result.error_code, result.message)
     error = kafka_error(result.error_code, f"{where}: {said}")
     if error.disposition is Disposition.DELIVERED:
@@ -130,7 +143,7 @@ def decide_error(
                     return Retry(error, numbers_lost=True, at_once=True)
                 return Fail(error, {})
             if not standing.first_in_line:
-                return Retry(error)
+                return _retry(error, standing)
             renewable = standing.may_be_numbered_anew
             if uncertain:
                 if standing.later_was_delivered:
@@ -138,10 +151,17 @@ def decide_error(
                 if standing.later_may_tell:
                     return SetAside(error)
             elif renewable:
-                return Retry(error, numbers_lost=True)
+                return _retry(error, standing, numbers_lost=True)
         elif error.retriable:
-            return Retry(error)
-    return Fail(error, _record_errors(error, result))
+            return _retry(error, standing)
+    # Without a producer id each batch fails on its own.
+    fatal = isinstance(error, KafkaError) and error.disposition is Disposition.FATAL
+    return Fail(error, _record_errors(error, result), fatal and standing.is_numbered)
+
+
+def _retry(error: ProducerError, standing: Standing, *, numbers_lost: bool = False) -> Retry:
+    soon = isinstance(error, ConcurrentTransactionsError)
+    return Retry(error, numbers_lost, standing.has_new_leader, soon)
 
 
 def still_uncertain(before: bool, error: ProducerError) -> bool:

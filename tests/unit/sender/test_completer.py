@@ -282,7 +282,8 @@ async def test_in_a_transaction_a_failed_batch_leaves_no_break() -> None:
         world.send()
         await world.turn()
         sent = world.one(ProduceRequest)
-        assert not world.completer._standing(sent[1].batches[0][0], world.now).may_be_numbered_anew
+        batch, _ = sent[1].batches[0]
+        assert not world.completer._standing(batch, 0, world.now).may_be_numbered_anew
         await world.answer(sent, code=10)
         assert not world.gaps.partitions
         assert world.manager.state is TransactionState.ABORTABLE_ERROR
