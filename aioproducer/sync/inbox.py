@@ -419,7 +419,7 @@ class InboxWriter:
             taken.fail(raised)
         topic, value, key, partition, headers, timestamp_ms = taken.fields
         headers = SharedHeaders(headers) if headers else None
-        if taken.error is not None or taken.waits or taken.original is not None:
+        if taken.error is not None or taken.is_unserialized or taken.original is not None:
             value = taken
         entry = (
             future, topic, value, key, partition, headers, timestamp_ms, sent_ns,

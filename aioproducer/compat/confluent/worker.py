@@ -181,7 +181,7 @@ class RecordPump(Pump):
     def _put_one(self, entry: Entry, thread: Thread) -> None:
         """Put a record into a batch, or let it wait."""
         record, topic, value, key, partition, headers, timestamp, sent_ns = entry
-        accumulator = self._core.engine.accumulator
+        accumulator, pipeline = self._core.engine.accumulator, self._core.pipeline
         if topic in self._topics or not accumulator.knows(topic):
             self._await_topic(entry)
             return
@@ -201,9 +201,10 @@ class RecordPump(Pump):
                 serialized = SerializedRecord(
                     topic, partition, now_ms, key, value, (), record, sent_ns=sent_ns
                 )
-                if accumulator.append(serialized, now) is not None:
-                    return
-            self._core.pipeline.put(
+                if accumulator.append(serialized, now) is None:
+                    pipeline.enqueue(serialized, now, thread, over_capacity=True)
+                return
+            pipeline.put(
                 (topic, value, key, partition, headers, timestamp),
                 record,
                 over_capacity=True,

@@ -109,8 +109,10 @@ class RecordAccumulator:
             on_failed,
         )
         """The pending records, for the commands that cancel, fail or serve them."""
-        self.waiters = MemoryWaiters(self.memory_quota, self._pool, self.routes, make_future, wake)
-        """Back pressure, for callers of ``drain()``."""
+        self.waiters = MemoryWaiters(
+            self.pending, self.memory_quota, self._pool, self.routes, make_future, wake
+        )
+        """Those who wait for memory, and back pressure for callers of ``drain()``."""
         has_room = self.memory_quota.has_room
         self._sticky = StickyChoice(
             settings, random, self.batches.is_unavailable, has_room, self._sizes
@@ -184,7 +186,7 @@ class RecordAccumulator:
         quota: MemoryQuota = self.memory_quota
         buffer = quota.allocate(partition, size, now)
         if not quota.is_low:
-            self.waiters.look_at(partition.leader)
+            self.waiters.memory_used(partition.leader)
         if buffer is None:
             return None
         batch: ProducerBatch = self.batches.open(partition, buffer, growth, now, now)
@@ -267,7 +269,7 @@ class RecordAccumulator:
         try:
             self.pending.add(pending, partition, now, over_capacity=over_capacity)
         finally:
-            self.waiters.look_at(node)
+            self.waiters.memory_used(node)
             if caller is not None and self.waiters.is_full:
                 self.waiters.caller_stalls(caller)
         if pending.awaits_metadata or record.topic not in self._topics:
@@ -378,8 +380,8 @@ class RecordAccumulator:
     def forget_topic(self, name: str, now: float) -> bool:
         """Drop an unused topic; False while it has records."""
         topic = self._topics.get(name)
-        waits = name in self.pending.awaiting_metadata or name in self.pending.unserialized
-        if waits or (topic is not None and topic.is_busy):
+        has_pending = name in self.pending.awaiting_metadata or name in self.pending.unserialized
+        if has_pending or (topic is not None and topic.is_busy):
             return False
         if topic is not None:
             for partition in topic.partitions:
@@ -418,7 +420,7 @@ class RecordAccumulator:
         """True if a record waits or has just waited, or a caller waits, or may soon."""
         pending, waiters = self.pending, self.waiters
         in_use = self._pending_memory.quota.used
-        return bool(in_use or pending.waits or waiters.is_full or waiters.lines)
+        return bool(in_use or pending.waited or waiters.is_full or waiters.lines)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

@@ -1,9 +1,9 @@
-"""The queues of pending records and of callers of ``drain()``.
+"""The queues of pending records and of callers of ``drain()``, and who gets returned memory.
 
-``send()`` does not wait: a record without memory becomes a pending record, and the sender's rounds
-serve pending records first (:meth:`PendingQueue.admit`). A caller of ``drain()`` waits for the node
-of the record sent last, and for the nodes where its own records had to wait
-(:meth:`MemoryWaiters.room_for`).
+``send()`` does not wait: a record without memory becomes a pending record. A caller of ``drain()``
+waits for the node of the record sent last, and for the nodes where its own records had to wait
+(:meth:`MemoryWaiters.room_for`). Each round of the sender calls :meth:`MemoryWaiters.serve`, which
+gives returned memory to pending records first, and then lets callers go on.
 """
 
 from __future__ import annotations
@@ -68,8 +68,10 @@ class PendingQueue:
         """The records that wait for the serializers to be prepared for their topic."""
         self.preparation_errors: dict[str, BaseException] = {}
         """By topic, the last error of a serializer that can't be prepared at present."""
-        self.waits: list[float] = []
-        """See :meth:`take_waits`."""
+        self.waited: list[float] = []
+        """The seconds that records waited which have joined a batch, for the metrics."""
+        self.waited_for_memory: list[float] = []
+        """The seconds that partitions waited which have got memory, for the metrics."""
         self.refused: list[tuple[str, ProducerError]] = []
         """The topics and errors of records that no batch could take; see :meth:`take_refused`."""
         self._records: OrderedDict[PendingRecord, None] = OrderedDict()
@@ -198,15 +200,12 @@ class PendingQueue:
         for record in [each for each in self._records if each.cancelled]:
             self.withdraw(record)
 
-    def admit(self, now: float) -> list[float]:
-        """Put pending records into batches while there is memory; returns the seconds waited."""
-        waited: list[float] = []
-        if not self._memory_quota.has_waiting:
-            return waited
-        while (grant := self._memory_quota.grant(now)) is not None:
-            if self._fill(grant, now):
-                waited.append(grant.waited)
-        return waited
+    def admit(self, now: float) -> None:
+        """Put pending records into batches while there is memory."""
+        if self._memory_quota.has_waiting:
+            while (grant := self._memory_quota.grant(now)) is not None:
+                if self._fill(grant, now):
+                    self.waited_for_memory.append(grant.waited)
 
     def _fill(self, grant: Grant, now: float) -> bool:
         """Begin a batch with records that waited for it; False: no record fits into it."""
@@ -253,14 +252,9 @@ class PendingQueue:
 
     def joined(self, record: PendingRecord, batch: ProducerBatch, now: float) -> None:
         """Remove ``record``, which has joined ``batch``."""
-        self.waits.append(now - record.sent)
+        self.waited.append(now - record.sent)
         self._flushes.moved(record, batch)
         self._remove(record)
-
-    def take_waits(self) -> list[float]:
-        """The seconds that each record waited which joined a batch since the last call."""
-        waits, self.waits = self.waits, []
-        return waits
 
     def _remove(self, record: PendingRecord) -> None:
         """Take out ``record``, which is pending until now."""
@@ -337,6 +331,7 @@ class MemoryWaiters:
 
     def __init__(
         self,
+        pending: PendingQueue,
         memory_quota: MemoryQuota,
         pool: BufferPool,
         routes: Routes,
@@ -348,6 +343,7 @@ class MemoryWaiters:
         self.stalled: WeakKeyDictionary[object, dict[Partition | None, None]]
         self.stalled = WeakKeyDictionary()
         """The partitions where a caller's records had to wait since its last ``drain()``."""
+        self._pending = pending
         self._memory_quota = memory_quota
         self._pool = pool
         self._routes = routes
@@ -373,8 +369,8 @@ class MemoryWaiters:
         last = self._routes.last
         return last is not None and not self._stopped and last.owner.leader not in self._full_nodes
 
-    def look_at(self, node: NodeKey) -> None:
-        """Find out whether ``node`` has memory left, after a record has used some."""
+    def memory_used(self, node: NodeKey) -> None:
+        """A record has used memory of ``node``: find out whether any is left."""
         if node not in self._full_nodes and self._memory_quota.pressure(node):
             self._full_nodes.add(node)
             self.is_full = True
@@ -395,7 +391,7 @@ class MemoryWaiters:
     def record_joined(self, builder: RecordsBuilder) -> None:
         """The record sent last is in a new batch with ``builder``."""
         self._routes.last = builder
-        self.look_at(builder.owner.leader)
+        self.memory_used(builder.owner.leader)
 
     def record_waits(self, partition: Partition | None) -> None:
         """The record sent last waits for memory of ``partition`` (None: for metadata)."""
@@ -462,7 +458,10 @@ class MemoryWaiters:
     # --- the sender's rounds -----------------------------------------------------------------
 
     def serve(self, now: float) -> float | None:
-        """Let callers with memory go on. Returns the time of the next check by the clock."""
+        """Give returned memory to pending records, and let callers go on for whose records there
+        is memory left. Returns the time of the next check by the clock.
+        """
+        self._pending.admit(now)
         self.update()
         if self._stopped or not self.lines:
             return None

@@ -208,7 +208,7 @@ class TakenRecord:
     no interceptors, or they already follow its future."""
     seen_headers: Sequence[Header] = ()
     """The headers that the interceptors get with the outcome."""
-    waits = False
+    is_unserialized = False
     """True: key and value are copies, because a serializer is not prepared."""
     error: Exception | None = None
 
@@ -225,7 +225,7 @@ class TakenRecord:
     def size(self) -> int:
         """Bytes of key and value; an estimate if they wait for their serializers."""
         _, value, key, *_ = self.fields
-        if self.waits:
+        if self.is_unserialized:
             return estimated_size(value) + estimated_size(key)
         return (0 if value is None else len(value)) + (0 if key is None else len(key))
 
@@ -320,7 +320,7 @@ class SendPipeline:
         if topic in preparation.prepared:
             with suppress(NotPreparedError):
                 return self._serializers.serialized(topic, key, value, headers)
-        taken.waits = True
+        taken.is_unserialized = True
         key, value, pairs = self._serializers.converted(topic, key, value, headers)
         return preparation.copy_of(key, topic), preparation.copy_of(value, topic), pairs
 
@@ -413,25 +413,27 @@ class SendPipeline:
     ) -> None:
         """Put a record into a batch, or let it wait."""
         preparation = self._preparation
-        if preparation is None or (not taken.waits and taken.fields[0] in preparation.ready):
+        if preparation is None or (
+            not taken.is_unserialized and taken.fields[0] in preparation.ready
+        ):
             record = self._serialized(taken, token, sent_ns)
             now = self._clock()
             if self._append(record, now) is None:
-                self._enqueue(record, now, caller, None, over_capacity=over_capacity)
+                self.enqueue(record, now, caller, over_capacity=over_capacity)
             return
         topic, _, _, partition, *_ = taken.fields
         unserialized = preparation.serializer_of(
             topic, partial(self._serialized, taken, token, sent_ns), taken.size
         )
         record = SerializedRecord(topic, partition, 0, None, None, (), token, sent_ns=sent_ns)
-        self._enqueue(record, self._clock(), caller, unserialized, over_capacity=over_capacity)
+        self.enqueue(record, self._clock(), caller, unserialized, over_capacity=over_capacity)
         preparation.begin(topic)
 
     def _serialized(
         self, taken: TakenRecord, token: RecordFuture, sent_ns: int
     ) -> SerializedRecord:
         topic, value, key, partition, pairs, timestamp_ms = taken.fields
-        if taken.waits:
+        if taken.is_unserialized:
             key, value, pairs = self._serializers.serialized(topic, key, value, pairs)
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
@@ -458,18 +460,18 @@ class SendPipeline:
         record = SerializedRecord(
             topic, partition, timestamp_ms, key, value, headers, token, sent_ns=sent_ns
         )
-        self._enqueue(record, now, None, None, over_capacity=False)
+        self.enqueue(record, now, None, over_capacity=False)
 
-    def _enqueue(
+    def enqueue(
         self,
         record: SerializedRecord,
         now: float,
         caller: object,
-        unserialized: Unserialized | None,
+        unserialized: Unserialized | None = None,
         *,
         over_capacity: bool,
     ) -> None:
-        """Let a record wait that no batch takes now."""
+        """Let a record wait that no batch takes now; see :meth:`put` and its errors."""
         deadline = now + self._max_block
         pending = self._accumulator.enqueue(
             record,

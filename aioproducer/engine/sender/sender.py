@@ -190,13 +190,16 @@ class Sender:
                 self._wakeup.wake()
 
     def _serve_memory(self, now: float) -> float:
-        """Give returned memory to pending records, then to callers of ``drain()``."""
+        """Serve those who wait for memory, and count their waits."""
+        pending, metrics = self._pending, self._metrics
         self._expiry.tell_waiting(now)
-        for waited in self._pending.admit(now):
-            self._metrics.buffer_waited(waited, now)
-        for waited in self._pending.take_waits():
-            self._metrics.record_waited(waited, now)
-        return self._waiters.serve(now) or NEVER
+        due = self._waiters.serve(now) or NEVER
+        for waited in pending.waited_for_memory:
+            metrics.buffer_waited(waited, now)
+        for waited in pending.waited:
+            metrics.record_waited(waited, now)
+        pending.waited_for_memory, pending.waited = [], []
+        return due
 
     @property
     def _finished(self) -> bool:

@@ -193,7 +193,6 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule()
     def memory_is_handed_out(self) -> None:
-        self.accumulator.pending.admit(self.now)
         self.accumulator.waiters.serve(self.now)
 
     @precondition(lambda self: self.tokens)

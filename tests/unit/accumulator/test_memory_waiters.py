@@ -82,7 +82,6 @@ class DrainingWorld(World):
         return caller not in self.waiters.stalled and self.waiters.last_has_room()
 
     def round(self) -> float | None:
-        self.accumulator.pending.admit(self.now)
         return self.waiters.serve(self.now)
 
     def turn(self, caller: object, *, patient: bool = False) -> asyncio.Future[None] | None:
