@@ -19,7 +19,7 @@ FOUND_BY: Final = {
     "commit_before_flush": 12,
     "commit_not_awaited": 173,
     "compressing_batch_said_to_be_written": 75,
-    "doubt_before_a_barrier_not_waited_for": 2124,
+    "doubt_before_a_barrier_not_waited_for": 2406,
     "doubt_taken_for_a_gap": 17,
     "drip_extends_every_api": 2328,
     "duplicate_taken_for_a_failure": 42,
