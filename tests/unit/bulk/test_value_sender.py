@@ -26,9 +26,8 @@ class Core:
         self.routes = Routes()
         self.back_pressure = self
         self.pipeline = self
-
-    def new_future(self) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().create_future()
+        self.lifecycle = self
+        self.loop = asyncio.get_running_loop()
 
     def check_usable(self) -> None:
         """Always."""
