@@ -597,7 +597,7 @@ class MemoryQuota:
     # --- room --------------------------------------------------------------------------------
 
     @property
-    def is_low(self) -> bool:
+    def is_ample(self) -> bool:
         """True if so little memory is used that there is no :meth:`pressure` on any node."""
         pool, futures = self._pool.quota, self.futures
         return (
@@ -619,7 +619,7 @@ class MemoryQuota:
 
     def pressure(self, node: NodeKey) -> Pressure:
         """The pressure on the memory of ``node``."""
-        if self.is_low:
+        if self.is_ample:
             return Pressure.NONE
         if self._pending.is_half_full(node):
             return Pressure.CRITICAL

@@ -185,7 +185,7 @@ class RecordAccumulator:
         size: int = self.batches.next_size(partition, topic, growth, needed)
         quota: MemoryQuota = self.memory_quota
         buffer = quota.allocate(partition, size, now)
-        if not quota.is_low:
+        if not quota.is_ample:
             self.waiters.memory_used(partition.leader)
         if buffer is None:
             return None

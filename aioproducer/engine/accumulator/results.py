@@ -153,8 +153,10 @@ class LateResults:
         log_start_offset: BigInt = -1,
     ) -> None:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
-        if not self.waiting and _is_one_call(batch.builder.tokens):
-            self.set_in_turn += batch.builder.count
+        count: int = batch.builder.count
+        fits = self.set_in_turn + count <= tuning.RECORDS_PER_SLICE
+        if not self.waiting and (fits or _is_one_call(batch.builder.tokens)):
+            self.set_in_turn += count
             batch.deliver(base_offset, log_append_time_ms, log_start_offset)
             return
         batch.note_delivered(base_offset)

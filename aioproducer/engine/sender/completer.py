@@ -127,14 +127,7 @@ class BatchCompleter:
         self._reports.delivered(batch, now)
         if log_append_time_ms < _FIRST_APPEND_TIME_MS:
             log_append_time_ms = -1
-        count: int
-        late: LateResults
-        late, count = self._late_results, batch.builder.count
-        if late.waiting or late.set_in_turn + count > tuning.RECORDS_PER_SLICE:
-            late.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
-        else:
-            late.set_in_turn += count
-            batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+        self._late_results.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
         outcomes = self._topic_outcomes
         outcomes.delivered_records += batch.builder.count
         if outcomes.failing:
@@ -147,7 +140,7 @@ class BatchCompleter:
     def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         error, node = completion.error, completion.node
         results: Mapping[ProducerBatch, PartitionResult] = {}
-        if error is None and request.acks:
+        if error is None and request.answered:
             produced: ProduceResults = completion.result
             results = produced.results
             if produced.leaders:  # before their partitions are retried
@@ -157,7 +150,7 @@ class BatchCompleter:
             if batch.phase is not _SENT:
                 continue
             result = results.get(batch)
-            if error is None and not request.acks:
+            if error is None and not request.answered:
                 self.deliver(batch, -1, -1, -1, now)
             elif result is not None and not result.error_code:
                 offset, appended = result.base_offset, result.log_append_time_ms

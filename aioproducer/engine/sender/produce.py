@@ -50,6 +50,7 @@ _END: Final = struct.Struct(">iB")
 _NO_TIME: Final = -1
 _LAST_TIME: Final = 2**43
 _LONGEST_PAUSE_MS: Final = 1_000
+"""A response with a longer pause is not usual: :func:`throttle_seconds` bounds that pause."""
 
 
 BatchBytes: TypeAlias = tuple[ProducerBatch, Buffer]
