@@ -1,4 +1,4 @@
-"""Brokers that read in bursts, and paths over which a request takes longer than its timeout."""
+"""Brokers that read in bursts or say nothing, and paths on which a request outlasts its timeout."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import pytest
 
 from aioproducer import Producer, ProducerError
 from aioproducer.errors import RequestTimeoutError
+from aioproducer.testing import simulate
+from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
 
@@ -282,3 +284,28 @@ async def test_a_renewed_login_has_its_time_once_the_requests_before_it_have_pas
         [connection] = {each.connection for each in kafka.requests(PRODUCE)}
         assert logins.of(connection) > 1
         assert producer.metrics()["producer-metrics"]["record-retry-total"] == 0
+
+
+@pytest.mark.parametrize("silent", [1, 9])
+def test_silent_brokers_hold_no_other_brokers_first_record_up(silent: int) -> None:
+    async def life(world: SimulatedWorld) -> float:
+        cluster = world.cluster
+        stalled = [*cluster.brokers][:silent]
+        of_stalled: list[int] = []
+        others: list[int] = []
+        for partition in range(40):
+            (of_stalled if cluster.leader("t", partition) in stalled else others).append(partition)
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            await producer.partitions_for("t")
+            for broker in stalled:
+                cluster.stall(broker)
+            began = world.now
+            waits = producer.send("t", b"v", partition=of_stalled[0])
+            await producer.send("t", b"v", partition=others[0])
+            seconds = world.now - began
+            await producer.close(0)
+        assert waits.exception() is not None
+        return seconds
+
+    for seed in range(10):
+        assert simulate(life, seed=seed, brokers=10, topics={"t": 40}) < 0.2

@@ -87,16 +87,16 @@ class ProducerIdRequester(Requester):
         numbers = self._sequence_numbers
         self.due = NEVER
         self.waits = numbers.state is ProducerIdState.NEEDED
-        oldest = self._batches.oldest
-        if not self.waits or oldest is None:
+        if not self.waits or self._batches.oldest is None:
             return
         if self._not_before > now:
             self.due = self._not_before
             return
         peers = self._metadata.peers
-        leader = self._metadata.snapshot.leader(*oldest.topic_partition)
-        if leader is not None:  # its connection is for the batch as well
-            self._client.ready(leader, now)
+        brokers = self._metadata.snapshot.brokers
+        for number in self._batches.backlogs.nodes():
+            if number in brokers:  # its connection is for the batches as well
+                self._client.ready(brokers[number], now)
         node = self._client.least_loaded(peers, now)
         self._doubt_addresses()
         if node is None:
