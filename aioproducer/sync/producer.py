@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial, wraps
+from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -216,6 +217,8 @@ def blocking(
         return self._thread.ask(call)
 
     blocked.__module__ = __name__
+    blocked.__signature__ = signature(method)  # type: ignore[attr-defined]
+    del blocked.__wrapped__  # who unwraps a function would take this one for a coroutine function
     return blocked
 
 
