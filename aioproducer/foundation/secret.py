@@ -32,6 +32,7 @@ class Secret:
     """
 
     __slots__ = ("_text",)
+    __module__ = "aioproducer.config"  # the public name, which a pickle has
 
     _text: str
 

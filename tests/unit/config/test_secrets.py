@@ -67,6 +67,7 @@ def test_value() -> None:
     assert SECRET != "hunter2"
     assert len({SECRET, Secret("hunter2")}) == 1
     assert pickle.loads(pickle.dumps(SECRET)) == copy.deepcopy(SECRET) == SECRET
+    assert b"aioproducer.config" in pickle.dumps(SECRET), "the public name, which stays"
 
 
 def test_immutable() -> None:
