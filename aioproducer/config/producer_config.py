@@ -319,18 +319,21 @@ class ShownOptions:
     def __get__(self, _: object, owner: type[Any]) -> inspect.Signature:
         import inspect
 
-        _, *shown = inspect.signature(owner.__init__).parameters.values()
+        made = inspect.signature(owner.__init__)
+        shown = [*made.parameters.values()]
+        if shown and shown[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+            del shown[0]  # self
         if shown and shown[-1].annotation == "Unpack[ProducerOptions]":
             shown[-1:] = [
                 inspect.Parameter(
                     name,
                     inspect.Parameter.KEYWORD_ONLY,
-                    default=inspect.Parameter.empty if option.required else option.default,
+                    default=None if option.required else option.default,  # ``config`` may have it
                     annotation=ProducerOptions.__annotations__[name],
                 )
                 for name, option in OPTIONS.items()
             ]
-        return inspect.Signature(shown)
+        return made.replace(parameters=shown)
 
 
 class _Referred(NamedTuple):
