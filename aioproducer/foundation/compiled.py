@@ -29,6 +29,7 @@ from typing import Final
 
 __all__ = [
     "MODULES",
+    "has_loops",
     "in_use",
     "is_checkout",
     "is_source_wanted",
@@ -85,6 +86,20 @@ def is_source_wanted() -> bool:
     return bool(os.environ.get("AIOPRODUCER_PURE_PYTHON"))
 
 
+def has_loops(package: str) -> bool:
+    """True if the compiled loops in ``package`` are to be used, if they can be imported.
+
+    In a checkout they are not if they are older than their source.
+    """
+    if is_source_wanted():
+        return False
+    if not is_checkout():
+        return True
+    base = _source(f"{package}._speedups").removesuffix(".py")
+    found = _built(base)
+    return found is not None and path.getmtime(base + ".pyx") <= path.getmtime(found)
+
+
 def is_checkout() -> bool:
     """True in a checkout, where ``compiled_types.py`` lies beside the package."""
     return path.exists(_TYPES)
@@ -98,10 +113,15 @@ def _source(module: str) -> str:
     return path.join(_PACKAGE, *module.split(".")[1:]) + ".py"
 
 
+def _built(base: str) -> str | None:
+    """The extension module at ``base``, a path without its suffix."""
+    return next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
+
+
 def _library() -> str | None:
     """The library, if it can be used."""
     base = _source(LIBRARY).removesuffix(".py")
-    found = next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
+    found = _built(base)
     if found is None or (is_source_wanted() and _has_sources()):
         return None
     return found if not _is_stale(found) and _is_ours() else None

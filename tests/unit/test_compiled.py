@@ -22,15 +22,20 @@ SAY = (
     "from aioproducer.foundation.compiled import MODULES, in_use;"
     "print(in_use(), *{sys.modules[each].__file__.endswith('.py') for each in MODULES})"
 )
+LOOPS = (
+    "from aioproducer.engine.columnar import encoder; from aioproducer.engine.records import"
+    " acceleration; print(*[each.__package__.rpartition('.')[2] for each in (acceleration, encoder)"
+    " if each.ACCELERATED])"
+)
 COMPILED, SOURCE = "True False", "False True"
 needs_compiled = pytest.mark.skipif(
     not aioproducer.__accelerated__, reason="nothing is compiled here"
 )
 
 
-def said(folder: Path, pure: str = "") -> str:
+def said(folder: Path, pure: str = "", code: str = SAY) -> str:
     environment = os.environ | {"AIOPRODUCER_PURE_PYTHON": pure, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-c", SAY]
+    command = [sys.executable, "-c", code]
     ended = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, check=True
     )
@@ -82,6 +87,13 @@ def test_a_checkout_with_a_newer_list_or_newer_types_runs_the_source(
 ) -> None:
     touch(checkout / name, checkout)
     assert said(checkout) == SOURCE
+
+
+@needs_compiled
+@pytest.mark.parametrize("room", ["records", "columnar"])
+def test_a_checkout_with_newer_loops_runs_their_references(room: str, checkout: Path) -> None:
+    touch(checkout / "aioproducer" / "engine" / room / "_speedups.pyx", checkout)
+    assert {*said(checkout, code=LOOPS).split()} == {"records", "columnar"} - {room}
 
 
 @needs_compiled

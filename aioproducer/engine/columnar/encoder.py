@@ -15,12 +15,12 @@ from aioproducer.engine.columnar.layout import Layout, laid_out
 from aioproducer.engine.columnar.plan import Node
 from aioproducer.engine.records.arrow import imported_pyarrow
 from aioproducer.errors import SerializationError
-from aioproducer.foundation.compiled import is_source_wanted
+from aioproducer.foundation.compiled import has_loops
 
 ACCELERATED = False
 """True if the compiled encoders are in use."""
 
-if not is_source_wanted():
+if has_loops(__package__):
     # As in records/acceleration.py: no compiler, or compiled modules of other sources.
     try:
         with warnings.catch_warnings():

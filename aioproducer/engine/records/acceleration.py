@@ -13,7 +13,7 @@ from aioproducer.foundation import compiled
 ACCELERATED = False
 """True if the compiled loops are in use."""
 
-if not compiled.is_source_wanted():
+if compiled.has_loops(__package__):
     # The installation had no compiler, or left compiled modules older than the Python ones. Old
     # modules lack names, or expect classes of another size, which Cython notices at the import.
     try:
