@@ -109,6 +109,8 @@ class World:
         self._settings = given
         self.now = self.options.now
         self.wakes = 0
+        self.sought: list[str] = []
+        """The topics whose metadata the accumulator has requested."""
         self.changes = 0
         """How often the transaction driver reported a change."""
         self.deaths: list[BaseException] = []
@@ -166,6 +168,7 @@ class World:
             options.on_failed
             if manager is None
             else lambda error, _records: manager.delivery_failed(error),
+            lambda topic, _now: self.sought.append(topic),
         )
 
     @property

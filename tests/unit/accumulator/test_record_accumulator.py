@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.records.acceleration import RecordsBuilder
@@ -39,6 +40,60 @@ def test_a_new_batch_wakes_the_sender_and_a_record_in_an_old_one_does_not(
     assert world.wakes == 1
     world.send(size=FULL)
     assert world.wakes == 2
+
+
+def enqueued(world: AccumulatorWorld, topic: str, prepared: bool = True) -> PendingRecord:
+    record = SerializedRecord(topic, None, TIMESTAMP_MS, None, b"v", (), Token())
+    unserialized = None if prepared else Unserialized(600, lambda: record)
+    return world.accumulator.enqueue(
+        record, world.now, world.now + BLOCK, unserialized=unserialized
+    )
+
+
+def encoded(world: AccumulatorWorld) -> bool:
+    builder = RecordsBuilder(bytearray(BATCH), BATCH)
+    assert builder.append(None, TIMESTAMP_MS, None, b"v", (), 0)
+    return world.accumulator.append_encoded("t", 0, builder, [Token()], 0, world.now)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "step", "sought"),
+    [
+        (None, lambda world, _: enqueued(world, "t"), []),
+        (None, lambda world, _: enqueued(world, "new"), ["new"]),
+        (None, lambda world, _: enqueued(world, "new", prepared=False), ["new"]),
+        (None, lambda world, _: encoded(world), []),
+        (
+            lambda world: enqueued(world, "new", prepared=False),
+            lambda world, _: world.accumulator.serialize_pending("new", 1, world.now),
+            ["new"],
+        ),
+        (
+            lambda world: enqueued(world, "t"),
+            lambda world, pending: world.accumulator.pending.withdraw(pending),
+            [],
+        ),
+    ],
+    ids=["waits", "waits for its topic", "waits for bytes", "is encoded", "has bytes", "withdrawn"],
+)
+def test_whatever_a_record_waits_for_the_sender_learns_it(
+    prepare: Callable[[AccumulatorWorld], Any] | None,
+    step: Callable[[AccumulatorWorld, Any], Any],
+    sought: list[str],
+    world: AccumulatorWorld,
+) -> None:
+    prepared = None if prepare is None else prepare(world)
+    wakes = world.wakes
+    world.sought.clear()
+    step(world, prepared)
+    assert world.wakes > wakes
+    assert world.sought == sought
+
+
+def test_an_encoded_batch_is_the_one_that_callers_wait_for(world: AccumulatorWorld) -> None:
+    assert encoded(world)
+    (batch,) = world.drain()
+    assert world.accumulator.routes.last is batch.builder
 
 
 def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: AccumulatorWorld) -> None:
