@@ -191,14 +191,16 @@ class Sender:
 
     def _serve_memory(self, now: float) -> float:
         """Serve those who wait for memory, and count their waits."""
-        pending, metrics = self._pending, self._metrics
+        pending: PendingQueue = self._pending
+        metrics: ProducerMetrics = self._metrics
         self._expiry.tell_waiting(now)
         due = self._waiters.serve(now) or NEVER
         for waited in pending.waited_for_memory:
             metrics.buffer_waited(waited, now)
         for waited in pending.waited:
             metrics.record_waited(waited, now)
-        pending.waited_for_memory, pending.waited = [], []
+        pending.waited_for_memory.clear()
+        pending.waited.clear()
         return due
 
     @property
