@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -35,6 +37,17 @@ os.environ["no_proxy"] = os.environ["NO_PROXY"] = f"{direct},localhost,127.0.0.1
 os.environ["TERM"] = "xterm-256color"
 for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"):
     os.environ.pop(name, None)
+
+
+@pytest.fixture(autouse=True)
+def _logger() -> Iterator[None]:
+    """A command that runs in this process sets up the library's log; the next test has its own."""
+    logger = logging.getLogger("aioproducer")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    if logger.level != level:
+        logger.setLevel(level)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
