@@ -61,7 +61,7 @@ FOUND_BY: Final = {
     "sequence_not_advanced": 0,
     "sequence_reused_after_a_failed_batch": 8,
     "silent_broker_waited_for": 235,
-    "split_out_of_order": 32,
+    "split_out_of_order": 1286,
     "stops_count": 29,
     "tasks_end_with_the_loop": 2017,
     "trace_ends_twice": 2400,
