@@ -112,7 +112,7 @@ class RecordAccumulator:
         self.waiters = MemoryWaiters(
             self.pending, self.memory_quota, self._pool, self.routes, make_future, wake
         )
-        """Those who wait for memory, and back pressure for callers of ``drain()``."""
+        """Pending records and callers of ``drain()`` that wait for memory, and back pressure."""
         has_room = self.memory_quota.has_room
         self._sticky = StickyChoice(
             settings, random, self.batches.is_unavailable, has_room, self._sizes

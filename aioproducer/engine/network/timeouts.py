@@ -1,4 +1,4 @@
-"""The judgements of a connection by the clock: a request is late, the connection is idle or slow.
+"""The timeouts of a connection: a request is late, the connection is idle or slow.
 
 ``request_timeout_ms`` begins when a request is written. The requests of a connection are answered
 in their order, so the first one is late first. Then the connection ends, and each of its requests
@@ -137,9 +137,9 @@ class ConnectionTimeouts:
         self._max_idle: float = max_idle
         self._clock: RunningClock = clock
         self.began: float = clock() + clock.lost
-        """With what the clock left out."""
+        """The time of its start, with the time in which the process did not run."""
         self._exchange: Exchange | None = None
-        """Since it takes requests."""
+        """None until the connection takes requests."""
         self._connected: Any = None
         self._passed = 0
         self._next_look = -inf
