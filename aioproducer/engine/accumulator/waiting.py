@@ -69,9 +69,8 @@ class PendingQueue:
         self.preparation_errors: dict[str, BaseException] = {}
         """By topic, the last error of a serializer that can't be prepared at present."""
         self.waited: list[float] = []
-        """The seconds that records waited which have joined a batch, for the metrics."""
         self.waited_for_memory: list[float] = []
-        """The seconds that partitions waited which have got memory, for the metrics."""
+        """See :meth:`take_waits`."""
         self.refused: list[tuple[str, ProducerError]] = []
         """The topics and errors of records that no batch could take; see :meth:`take_refused`."""
         self._records: OrderedDict[PendingRecord, None] = OrderedDict()
@@ -255,6 +254,13 @@ class PendingQueue:
         self.waited.append(now - record.sent)
         self._flushes.moved(record, batch)
         self._remove(record)
+
+    def take_waits(self) -> tuple[list[float], list[float]]:
+        """The seconds that partitions waited for memory, and records for a batch, if their waits
+        have ended since the last call."""
+        waits = self.waited_for_memory, self.waited
+        self.waited_for_memory, self.waited = [], []
+        return waits
 
     def _remove(self, record: PendingRecord) -> None:
         """Take out ``record``, which is pending until now."""

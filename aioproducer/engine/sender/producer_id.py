@@ -87,7 +87,7 @@ class ProducerIdRequester(Requester):
         numbers = self._sequence_numbers
         self.due = NEVER
         self.waits = numbers.state is ProducerIdState.NEEDED
-        if not self.waits or self._batches.oldest is None:
+        if not self.waits or not self._batches:
             return
         if self._not_before > now:
             self.due = self._not_before

@@ -191,16 +191,14 @@ class Sender:
 
     def _serve_memory(self, now: float) -> float:
         """Serve those who wait for memory, and count their waits."""
-        pending: PendingQueue = self._pending
         metrics: ProducerMetrics = self._metrics
         self._expiry.tell_waiting(now)
         due = self._waiters.serve(now) or NEVER
-        for waited in pending.waited_for_memory:
+        for_memory, for_batches = self._pending.take_waits()
+        for waited in for_memory:
             metrics.buffer_waited(waited, now)
-        for waited in pending.waited:
+        for waited in for_batches:
             metrics.record_waited(waited, now)
-        pending.waited_for_memory.clear()
-        pending.waited.clear()
         return due
 
     @property
