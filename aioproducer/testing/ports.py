@@ -16,6 +16,7 @@ when its server has started, so processes side by side take ports from ranges of
 # Below the ephemeral ranges of Linux (32768-60999) and macOS (49152-65535): an outgoing connection
 # cannot take the port of a broker that is down for a moment.
 _PORTS = range(20000, 32000)
+_given: set[int] = set()
 
 
 def port_range() -> range:
@@ -30,10 +31,14 @@ def port_range() -> range:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """`count` different free TCP ports; raises OSError when there are too few."""
+    """`count` different free TCP ports; raises OSError when there are too few.
+
+    Ports that this process was given before come last: their servers may not have started yet.
+    """
     ports: list[int] = []
     candidates = port_range()
-    for port in random.SystemRandom().sample(candidates, len(candidates)):
+    shuffled = random.SystemRandom().sample(candidates, len(candidates))
+    for port in sorted(shuffled, key=_given.__contains__):
         if len(ports) == count:
             break
         with socket.socket() as candidate, contextlib.suppress(OSError):
@@ -41,6 +46,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
             ports.append(port)
     if len(ports) < count:
         raise OSError(f"only {len(ports)} of {count} ports are free on {host} in {candidates}")
+    _given.update(ports)
     return ports
 
 

@@ -21,6 +21,14 @@ def test_free_ports_are_different_and_can_be_bound() -> None:
             listener.bind(("127.0.0.1", port))
 
 
+def test_a_port_is_given_once_while_others_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the first port may start after the last call."""
+    [first] = free_ports(1)
+    monkeypatch.setenv(PORTS_VARIABLE, f"{first}-{first + 99}")
+    ports = [port for _ in range(5) for port in free_ports(10)]
+    assert len(set(ports)) == 50
+
+
 def test_a_reserved_port_refuses_connections_and_is_not_free() -> None:
     [port] = free_ports(1)
     reserved = ReservedPort("127.0.0.1", port)
