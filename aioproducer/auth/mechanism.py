@@ -6,14 +6,52 @@ Source: RFC 4422, and ``SaslClientAuthenticator`` of Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
 
 from aioproducer.foundation.secret import Secret
 
 __all__ = ["Exchange", "Login", "Mechanism", "Options"]
 
-Options: TypeAlias = Any
-"""A configuration, with each option as an attribute: it belongs to ``config/``, above this room."""
+
+@dataclass(frozen=True, init=False, repr=False, eq=False, match_args=False)
+class Options(Protocol):
+    """The options that logins read, of a configuration of ``config/``, above this room.
+
+    A frozen dataclass is a protocol of attributes that are only read.
+    """
+
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    ssl_context: Any
+    sasl_jaas_config: Secret | None
+    sasl_aws_region: str | None
+    sasl_login_callback_handler_class: str | None
+    sasl_oauthbearer_token_provider: Callable[[], Any] | str | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_metadata_authentication_type: Literal[
+        "none", "azure", "azure_imds", "aws_iam", "gcp"
+    ]
+    sasl_oauthbearer_config: str | None
+    sasl_oauthbearer_extensions: tuple[tuple[str, str], ...]
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_jwt_retriever_class: str
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: Secret | None
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
 
 
 class Login(Protocol):

@@ -255,8 +255,10 @@ def oauth_login(sources: LoginSources) -> OAuthLogin:
     """
     config = sources.config
     handler = plain_class_name(config.sasl_login_callback_handler_class or "")
-    if config.sasl_oauthbearer_token_provider is not None:
-        source = _provided(config)
+    source: _Source
+    if (provider := config.sasl_oauthbearer_token_provider) is not None:
+        _check_alone(config)
+        source = provider
     elif handler == _MSK_HANDLER:
         return OAuthLogin(aws_login(sources))
     else:
@@ -272,15 +274,13 @@ def oauth_login(sources: LoginSources) -> OAuthLogin:
     )
 
 
-def _provided(config: Options) -> _Source:
+def _check_alone(config: Options) -> None:
     for name in (_URL, _CLIENT_ID, _CLIENT_SECRET, _METADATA):
         if getattr(config, name) not in (None, "none"):
             raise ConfigError(
                 f"sasl_oauthbearer_token_provider and {name} are two sources of tokens: set only "
                 "one"
             )
-    provider: _Source = config.sasl_oauthbearer_token_provider
-    return provider
 
 
 def _of_machine(sources: LoginSources, handler: str) -> _Machine | None:

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar, final
 
 from aioproducer.auth.jaas import LoginSources
 from aioproducer.auth.mechanism import Exchange, Login, Mechanism, Options
@@ -148,7 +148,9 @@ class ProvidedLogin(Login):
         )
 
 
-def provided_login(mechanism: str, sources: LoginSources) -> ProvidedLogin:
+def provided_login(
+    mechanism: str, provider: Provider | str, sources: LoginSources
+) -> ProvidedLogin:
     """The login by ``sasl_credentials_provider``. Raises ConfigError beside other credentials."""
     for keyword, jaas_name in (("sasl_username", "username"), ("sasl_password", "password")):
         if sources.secret(keyword, jaas_name) is not None:
@@ -156,7 +158,6 @@ def provided_login(mechanism: str, sources: LoginSources) -> ProvidedLogin:
                 f"sasl_credentials_provider and {keyword} (or {jaas_name} in sasl_jaas_config) "
                 "are two sources of credentials: set only one"
             )
-    provider = sources.config.sasl_credentials_provider
     return ProvidedLogin(mechanism, provider, sources.flag("tokenauth"))
 
 
@@ -276,12 +277,18 @@ def _credentials(answer: object) -> tuple[str, Secret]:
     raise AuthenticationError(f"sasl_credentials_provider returned ({kinds}); {_FORM}")
 
 
+class _Rereadable(Protocol):
+    def reread(self) -> Self: ...
+
+
+_Config = TypeVar("_Config", bound=_Rereadable)
+
 _THREADS: Final = ThreadForEach("aioproducer-placeholders")
 """Not the event loop: a file may be on a network drive that hangs."""
 
 
 @final
-class RereadMechanism(Mechanism):
+class RereadMechanism(Mechanism, Generic[_Config]):
     """The mechanism that ``make`` makes of a configuration, made anew when a placeholder's value
     has changed.
 
@@ -290,7 +297,7 @@ class RereadMechanism(Mechanism):
     """
 
     def __init__(
-        self, config: Options, mechanism: Mechanism, make: Callable[[Options], Mechanism | None]
+        self, config: _Config, mechanism: Mechanism, make: Callable[[_Config], Mechanism | None]
     ) -> None:
         """``mechanism``: the one of ``config``."""
         self._config = config
@@ -312,7 +319,7 @@ class RereadMechanism(Mechanism):
             self._complain(str(error) or f"they were not read within {duration(_LIMIT)}")
         return await self._mechanism.current()
 
-    def _take(self, config: Options) -> None:
+    def _take(self, config: _Config) -> None:
         made = self._make(config) or self._mechanism
         self._previous, self._mechanism = self._mechanism, made
         self._config, self.name = config, made.name

@@ -239,8 +239,8 @@ def _settle_security(config: OptionTable) -> Iterator[tuple[str, object]]:
         return
     from aioproducer.config.login import mechanism_name_of, read_login
 
-    mechanism = mechanism_name_of(sources)
-    login = read_login(mechanism, sources)
+    mechanism = mechanism_name_of(config, sources)
+    login = read_login(mechanism, config, sources)
     _check_unencrypted(config, _TRUSTSTORE if login.asks_over_https else ())
     _warn_of_readable_login(config, mechanism)
     if config.sasl_mechanism is None:

@@ -58,12 +58,11 @@ def login_of(config: OptionTable) -> Login | None:
     if not config.security_protocol.startswith("SASL_"):
         return None
     sources = LoginSources(config)
-    return read_login(mechanism_name_of(sources), sources)
+    return read_login(mechanism_name_of(config, sources), config, sources)
 
 
-def read_login(mechanism: SaslMechanism, sources: LoginSources) -> Login:
-    """The login of ``sources`` by ``mechanism``. Raises as :func:`login_of`."""
-    config = sources.config
+def read_login(mechanism: SaslMechanism, config: OptionTable, sources: LoginSources) -> Login:
+    """The login of ``config`` by ``mechanism``. Raises as :func:`login_of`."""
     _check_mechanism(mechanism, sources)
     _check_classes(mechanism, config)
     if mechanism == "GSSAPI":
@@ -78,10 +77,10 @@ def read_login(mechanism: SaslMechanism, sources: LoginSources) -> Login:
         from aioproducer.auth.oauth_login import oauth_login
 
         return oauth_login(sources)
-    if config.sasl_credentials_provider is not None:
+    if (provider := config.sasl_credentials_provider) is not None:
         from aioproducer.auth.providers import provided_login
 
-        return provided_login(mechanism, sources)
+        return provided_login(mechanism, provider, sources)
     from aioproducer.auth.passwords import password_login
 
     return password_login(mechanism, sources)
@@ -129,7 +128,7 @@ def tls_of(config: ProducerConfig) -> TlsContexts | None:
     return TlsContexts(TlsOptions.of(config), reread=reread)
 
 
-def mechanism_name_of(sources: LoginSources) -> SaslMechanism:
+def mechanism_name_of(config: OptionTable, sources: LoginSources) -> SaslMechanism:
     """``sasl_mechanism``, or ``GSSAPI`` where a login of Kerberos is all that is configured.
 
     Kafka's default is GSSAPI always. A user that forgets the mechanism beside a user name then gets
@@ -138,7 +137,6 @@ def mechanism_name_of(sources: LoginSources) -> SaslMechanism:
     Raises:
         ConfigError: the mechanism has to be set.
     """
-    config: OptionTable = sources.config
     if config.sasl_mechanism is not None:
         return config.sasl_mechanism
     meant = () if sources.jaas is None else mechanisms_of_module(sources.jaas.login_module)
