@@ -116,6 +116,44 @@ def test_a_doubt_that_is_dispelled_costs_no_epoch() -> None:
     assert identity.stamp(ONE, 5) == ProducerState(7, 0, 10)
 
 
+@pytest.mark.parametrize(
+    ("base_offset", "missing", "in_the_log"),
+    [
+        (15, None, (True, True)),
+        (14, None, (True, False)),
+        (11, None, (False, False)),
+        (-1, None, (True, True)),
+        (15, 0, (False, False)),
+        (-1, 0, (False, False)),
+        (15, 3, (True, True)),
+    ],
+    ids=[
+        "room for both",
+        "room for the first",
+        "room for none",
+        "a duplicate",
+        "room, after a gap",
+        "a duplicate, after a gap",
+        "room, before a gap",
+    ],
+)
+def test_what_a_delivered_batch_tells_of_those_set_aside(
+    base_offset: int, missing: BatchOrder | None, in_the_log: tuple[bool, bool]
+) -> None:
+    gaps, one = gaps_of(ready()), partition()
+    one.log_end = 10
+    aside = [numbered(1, one), numbered(2, one)]
+    for batch, count in zip(aside, (2, 3), strict=True):
+        for _ in range(count):
+            batch.builder.append(None, 0, None, b"")
+    one.aside = list(aside)
+    if missing is not None:
+        gaps.note_missing(numbered(missing, one))
+    told = gaps.told_by(numbered(3, one), base_offset)
+    assert told == list(zip(aside, in_the_log, strict=True))
+    assert not one.aside
+
+
 @pytest.mark.parametrize("uncertain", [True, False])
 def test_in_a_transaction_nothing_breaks_and_its_numbers_are_lost(
     uncertain: bool, monkeypatch: pytest.MonkeyPatch
