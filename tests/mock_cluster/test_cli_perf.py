@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from aioproducer import Producer
 from aioproducer.observability.prometheus import ProducerCollector
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
-from tests.support.http_endpoint import HttpEndpoint, ok
+from tests.support.http_server import answer, serving
 from tests.support.read_back import end_offset, read_topic, values
 from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
@@ -209,7 +209,9 @@ def test_without_brokers_there_is_one_line() -> None:
     assert "no broker answered within 0.3 s" in done.stderr
 
 
-LIVE = 'aioproducer_live{client_id="web"} 1\nkafka_producer_record_send_total{client_id="web"} %d\n'
+LIVE = (
+    b'aioproducer_live{client_id="web"} 1\nkafka_producer_record_send_total{client_id="web"} %d\n'
+)
 
 
 def top(*arguments: str) -> subprocess.Popen[str]:
@@ -270,7 +272,7 @@ async def test_lines_and_json_of_real_producers(
 
 
 def test_a_wrong_endpoint_is_one_line() -> None:
-    with HttpEndpoint(ok("python_info 1\n")) as server:
+    with serving(answer(200, b"python_info 1\n")) as server:
         url = f"http://{server.address}/metrics"
         code, told, error = ended(server.address)
     assert (code, told) == (1, "")
@@ -280,8 +282,8 @@ def test_a_wrong_endpoint_is_one_line() -> None:
 
 
 def test_it_goes_on_when_the_endpoint_fails() -> None:
-    answers = [ok(LIVE % 1), ok("", 500), ok("", 500), ok(LIVE % 2)]
-    with HttpEndpoint(*answers) as server:
+    answers = [answer(200, LIVE % 1), answer(500), answer(500), answer(200, LIVE % 2)]
+    with serving(*answers) as server:
         code, told, error = ended(server.address, "-n", "3", "-i", "0.05")
     assert code == 0
     assert error.splitlines() == [
@@ -293,7 +295,7 @@ def test_it_goes_on_when_the_endpoint_fails() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_it(number: signal.Signals) -> None:
-    with HttpEndpoint(ok(LIVE % 1)) as server, top(server.address, "-i", "0.05") as process:
+    with serving(answer(200, LIVE % 1)) as server, top(server.address, "-i", "0.05") as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("web: ")
         process.send_signal(number)
@@ -302,7 +304,7 @@ def test_an_interrupt_ends_it(number: signal.Signals) -> None:
 
 
 def test_it_ends_when_nobody_reads() -> None:
-    with HttpEndpoint(ok(LIVE % 1)) as server, top(server.address, "-i", "0.05") as process:
+    with serving(answer(200, LIVE % 1)) as server, top(server.address, "-i", "0.05") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("web: ")
@@ -315,7 +317,7 @@ def test_a_picture_on_a_terminal_and_its_trouble() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
     seen = b""
-    with HttpEndpoint(ok(LIVE % 1), ok(LIVE % 2), ok("", 500)) as server:
+    with serving(answer(200, LIVE % 1), answer(200, LIVE % 2), answer(500)) as server:
         process = subprocess.Popen(
             [sys.executable, "-m", "aioproducer", "top", server.address, "-i", "0.05"],
             stdin=theirs,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +16,7 @@ from aioproducer.testing.certificates import Authority, Certificate, kafka_broke
 from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.oauth2_server import OAuth2Server
 from tests.kafka.logins import java_options, settings_of
+from tests.support.http_server import Server, passed_on, serving
 
 LISTENER: Final = "LOGIN"
 """The listener for clients with a user or a token."""
@@ -28,53 +27,13 @@ PASSWORD, TOKEN_URL = "AIOPRODUCER_TEST_PASSWORD", "AIOPRODUCER_TEST_TOKENS"
 SECRETS: Final = {name: f"hunter2-{name}" for name in ("scram", "plain", "client", "wrong")}
 
 
-@dataclass
-class Tokens:
-    """A real endpoint, with a counter before it."""
-
-    server: OAuth2Server
-    url: str = ""
-    requests: list[bytes] = field(default_factory=list)
-
-    @contextmanager
-    def counted(self) -> Iterator[Tokens]:
-        tokens = self
-
-        class Counter(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                tokens.requests.append(body)
-                kept = ("Authorization", "Content-Type", "Accept")
-                headers = {name: self.headers[name] for name in kept if name in self.headers}
-                asked = urllib.request.Request(tokens.server.token_url, body, headers)
-                with urllib.request.urlopen(asked, timeout=30) as answer:
-                    said = answer.read()
-                    self.send_response(answer.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Counter) as http:
-            self.url = f"http://127.0.0.1:{http.server_address[1]}/token"
-            thread = threading.Thread(target=http.serve_forever, daemon=True)
-            thread.start()
-            try:
-                yield self
-            finally:
-                http.shutdown()
-                thread.join()
-
-
 @dataclass(frozen=True)
 class Secured:
     """The cluster, and what its clients need."""
 
     cluster: KafkaCluster
-    tokens: Tokens
+    tokens: Server
+    """A counter before a real token endpoint."""
     client: Certificate
     folder: Path
 
@@ -102,7 +61,9 @@ def secured(folder: Path) -> Iterator[Secured]:
     )
     with ExitStack() as stack:
         server = stack.enter_context(OAuth2Server())
-        tokens = stack.enter_context(Tokens(server).counted())
+        tokens = stack.enter_context(
+            serving(lambda request, _: passed_on(request, server.token_url))
+        )
         certificate = authority.issue("broker")
         config = {
             **kafka_broker_properties(certificate),

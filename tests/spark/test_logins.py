@@ -45,7 +45,7 @@ def there(
 def session(spark: SparkSession, there: Secured) -> Iterator[SparkSession]:
     """Its executors have variables that this process has not, as by ``spark.executorEnv``."""
     environment = spark.sparkContext.environment
-    environment.update({PASSWORD: SECRETS["scram"], TOKEN_URL: there.tokens.url})
+    environment.update({PASSWORD: SECRETS["scram"], TOKEN_URL: there.tokens.token_url})
     session = spark.newSession()
     register(session)
     yield session
@@ -78,7 +78,7 @@ def with_token(there: Secured, **more: str) -> dict[str, str]:
 def with_client_secret(there: Secured) -> dict[str, str]:
     return with_token(
         there,
-        sasl_oauthbearer_token_endpoint_url=there.tokens.url,
+        sasl_oauthbearer_token_endpoint_url=there.tokens.token_url,
         sasl_oauthbearer_client_credentials_client_id="me",
         sasl_oauthbearer_client_credentials_client_secret=(
             f"${{file:{there.folder / 'logins.properties'}:client}}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
+
+from tests.support.http_server import Request, answer, passed_on, serving
 
 _HOST = "127.0.0.1"
 
@@ -68,42 +67,15 @@ class Gate:
         self.asked = 0
         self.shut = threading.Event()
         self.refused = threading.Event()
-        gate = self
+        self.url = ""
+        self._target = target
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                gate.asked += 1
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status, answer = gate._answer(target, body, self.headers["Authorization"])
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer((_HOST, 0), Handler)
-        self.url = f"http://{_HOST}:{self.server.server_port}/token"
-
-    def _answer(self, target: str, body: bytes, authorization: str) -> tuple[int, bytes]:
+    def __call__(self, request: Request, _: object) -> bytes:
+        self.asked += 1
         if self.shut.is_set():
             self.refused.set()
-            return 503, b"{}"
-        request = urllib.request.Request(
-            target,
-            body,
-            {
-                "Content-Type": "application/x-www-form-urlencoded",
-                "Authorization": authorization,
-            },
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
+            return answer(503, {})
+        return passed_on(request, self._target)
 
 
 @contextmanager
@@ -111,11 +83,6 @@ def gate_before(target: str, *, shut: bool = False) -> Iterator[Gate]:
     gate = Gate(target)
     if shut:
         gate.shut.set()
-    thread = threading.Thread(target=gate.server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with serving(gate) as server:
+        gate.url = server.token_url
         yield gate
-    finally:
-        gate.server.shutdown()
-        thread.join()
-        gate.server.server_close()

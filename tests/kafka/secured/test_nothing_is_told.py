@@ -8,9 +8,7 @@ import logging
 import secrets
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,6 +20,7 @@ from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.observability.log_handler import JsonFormatter, KafkaHandler
 from aioproducer.testing.certificates import Authority
 from tests.kafka.secured.secured_kafka import SecuredKafka, join
+from tests.support.http_server import Request, Server, answer, serving
 
 pytestmark = pytest.mark.kafka
 
@@ -75,20 +74,11 @@ def refused_by_the_endpoint(world: SecuredKafka) -> Made:
     return world.oauth("told", **{name: word}), [word, encoded]
 
 
-class Parrot(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        got = self.headers["Authorization"]
-        said = base64.b64decode(got.removeprefix("Basic ")).decode()
-        told = f"{got} {said} {body.decode()}".replace('"', "")
-        answer = f'{{"error": "invalid_client", "error_description": "{told}"}}'.encode()
-        self.send_response(401)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+def parrot(request: Request, _: object) -> bytes:
+    got = request.headers["Authorization"]
+    said = base64.b64decode(got.removeprefix("Basic ")).decode()
+    told = f"{got} {said} {request.body.decode()}".replace('"', "")
+    return answer(401, {"error": "invalid_client", "error_description": told})
 
 
 def aws(world: SecuredKafka) -> Made:
@@ -157,14 +147,9 @@ FAILING: dict[str, Callable[[SecuredKafka], Made]] = {
 
 
 @pytest.fixture(scope="module")
-def parrot() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Parrot)
-    thread = Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/token"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def endpoint() -> Iterator[Server]:
+    with serving(parrot) as server:
+        yield server
 
 
 @pytest.fixture
@@ -196,7 +181,7 @@ async def test_a_failing_login_tells_no_secret(
     kind: str,
     world: SecuredKafka,
     responses: list[str],
-    parrot: str,
+    endpoint: Server,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -207,7 +192,7 @@ async def test_a_failing_login_tells_no_secret(
         join(world.realm, monkeypatch)
     options, words = FAILING[kind](world)
     if "refused by the endpoint" in kind:
-        options["sasl_oauthbearer_token_endpoint_url"] = parrot
+        options["sasl_oauthbearer_token_endpoint_url"] = endpoint.token_url
     if kind == "AWS_MSK_IAM":
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", words[0])

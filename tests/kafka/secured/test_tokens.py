@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -34,8 +33,8 @@ from aioproducer.errors import TokenError
 from aioproducer.foundation.secret import Secret
 from aioproducer.testing.oauth2_server import OAuth2Server
 from tests.kafka.secured.secured_kafka import ISSUER, SHORT_ISSUER, TOKEN_SECONDS, SecuredKafka
+from tests.support.http_server import Server, answer, serving
 from tests.support.waiting import until
-from tests.unit.auth.http_server import Server, answer, serving
 from tests.unit.auth.tokens_for_tests import jwt
 
 pytestmark = pytest.mark.kafka
@@ -85,14 +84,13 @@ class Cloud:
         self.form: Callable[[str, float], Any] = self.as_imds
         """The answer for a token and its end."""
 
-    def __call__(self, connection: socket.socket) -> None:
+    def __call__(self, *_: object) -> bytes:
         if self.down:
-            answer(503, {"error": "busy"})(connection)
-            return
+            return answer(503, {"error": "busy"})
         token = self._signed()
         made = self.form(token, claims_of(Secret(token))["exp"])
         kind = "text/xml" if isinstance(made, bytes) else "application/json; charset=utf-8"
-        answer(200, made, Content_Type=kind)(connection)
+        return answer(200, made, Content_Type=kind)
 
     def _signed(self) -> str:
         body = b"grant_type=client_credentials&client_id=cloud&client_secret=x&scope=kafka"
@@ -101,7 +99,7 @@ class Cloud:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.server.port}"
+        return self.server.url
 
     @staticmethod
     def as_imds(token: str, ends: float) -> dict[str, str]:
@@ -119,7 +117,8 @@ class Cloud:
 
 def serving_tokens(world: SecuredKafka, issuer: str) -> Iterator[Cloud]:
     with serving(answer(500)) as server:
-        server.script = cloud = Cloud(world, server, issuer)
+        cloud = Cloud(world, server, issuer)
+        server.script = [cloud]
         yield cloud
 
 
@@ -164,7 +163,7 @@ async def test_imds(world: SecuredKafka, cloud: Cloud, monkeypatch: pytest.Monke
     provider = azure_token_provider("api://kafka", client_id="client-2")
     await delivered(world, **world.login("OAUTHBEARER", sasl_oauthbearer_token_provider=provider))
     [request] = cloud.server.requests
-    assert request.header("Metadata") == "true"
+    assert request.headers["Metadata"] == "true"
 
 
 async def test_app_service(
@@ -175,7 +174,7 @@ async def test_app_service(
     options = of_azure(world, sasl_oauthbearer_config="resource=api://app-service")
     await delivered(world, **options)
     [request] = cloud.server.requests
-    assert request.header("X-IDENTITY-HEADER") == "header-1"
+    assert request.headers["X-IDENTITY-HEADER"] == "header-1"
 
 
 async def test_workload_identity(
@@ -234,8 +233,8 @@ async def test_librdkafka_and_we_ask_the_same(world: SecuredKafka, cloud: Cloud)
         await producer.send(topic, b"ours")
     assert await world.written(topic) == [b"theirs", b"ours"]
     first, second = cloud.server.requests[0], cloud.server.requests[asked]
-    assert first.head.split(" ")[:2] == second.head.split(" ")[:2]
-    assert first.header("Metadata") == second.header("Metadata") == "true"
+    assert first.line == second.line
+    assert first.headers["Metadata"] == second.headers["Metadata"] == "true"
 
 
 async def test_sessions_and_tokens_end_while_imds_is_down_for_a_while(
@@ -278,9 +277,9 @@ async def test_a_machine_without_identity(
     world: SecuredKafka, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", cloud.address)
-    cloud.server.script = answer(
-        400, {"error": "invalid_request", "error_description": "Identity not found"}
-    )
+    cloud.server.script = [
+        answer(400, {"error": "invalid_request", "error_description": "Identity not found"})
+    ]
     options = of_azure(world, sasl_oauthbearer_config="resource=api://nobody")
     async with Producer(**options) as producer:
         with pytest.raises(TokenError, match="'Identity not found'; assign a managed identity"):

@@ -46,7 +46,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock
-from tests.unit.auth.http_server import Server, answer, serving
+from tests.support.http_server import Server, answer, serving
 from tests.unit.auth.tokens_for_tests import everything_in
 
 with warnings.catch_warnings():
@@ -247,7 +247,7 @@ DENIED = """<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Er
 @pytest.fixture
 def sts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with serving(answer(200, ROLE.encode(), Content_Type="text/xml")) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
         yield server
 
 
@@ -280,10 +280,10 @@ async def test_a_role_is_assumed_once_and_kept_from_every_log(
 
 async def test_sts_refuses_or_is_down(sts: Server, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        sts.script = answer(403, DENIED.encode(), Content_Type="text/xml")
+        sts.script = [answer(403, DENIED.encode(), Content_Type="text/xml")]
         with pytest.raises(AuthenticationError, match="AccessDenied") as refused:
             await of_role().begin(HOST)
-        sts.script = answer(503, b"")
+        sts.script = [answer(503, b"")]
         with pytest.raises(TokenEndpointError) as down:
             await of_role().begin(HOST)
     for caught in (refused.value, down.value):

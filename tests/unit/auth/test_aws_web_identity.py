@@ -32,7 +32,7 @@ from aioproducer.errors import (
     TokenError,
 )
 from tests.support.clock import Clock
-from tests.unit.auth.http_server import Script, Server, answer, serving
+from tests.support.http_server import Reply, Server, answer, serving
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 HOST = "b-1.demo.abc123.c2.kafka.us-east-1.amazonaws.com"
@@ -44,7 +44,7 @@ VARIABLES = (
 )  # fmt: skip
 
 
-def assumed(key: str = "ASSUMED", ends: str = "2099-01-01T00:00:00Z") -> Script:
+def assumed(key: str = "ASSUMED", ends: str = "2099-01-01T00:00:00Z") -> bytes:
     body = f"""<AssumeRoleWithWebIdentityResponse {XMLNS}><AssumeRoleWithWebIdentityResult>
 <SubjectFromWebIdentityToken>system:serviceaccount:default:kafka</SubjectFromWebIdentityToken>
 <Audience>sts.amazonaws.com</Audience><AssumedRoleUser><Arn>{ROLE}/me</Arn>
@@ -56,13 +56,13 @@ def assumed(key: str = "ASSUMED", ends: str = "2099-01-01T00:00:00Z") -> Script:
     return answer(200, body.encode(), Content_Type="text/xml")
 
 
-def error(status: int, code: str, message: str = "no") -> Script:
+def error(status: int, code: str, message: str = "no") -> bytes:
     body = f"""<ErrorResponse {XMLNS}><Error><Type>Sender</Type><Code>{code}</Code>
 <Message>{message}</Message></Error><RequestId>1</RequestId></ErrorResponse>"""
     return answer(status, body.encode(), Content_Type="text/xml")
 
 
-def signed_by_sts(token: str, ends: float = NOW + 300) -> Script:
+def signed_by_sts(token: str, ends: float = NOW + 300) -> bytes:
     expiration = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body = f"""<GetWebIdentityTokenResponse {XMLNS}><GetWebIdentityTokenResult>
 <WebIdentityToken>{token}</WebIdentityToken><Expiration>{expiration}</Expiration>
@@ -82,7 +82,7 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def sts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with serving(assumed()) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
         yield server
 
 
@@ -107,7 +107,7 @@ async def test_aws_msk_iam(sts: Server, pod: Path, caplog: pytest.LogCaptureFixt
     assert request.form["Action"] == "AssumeRoleWithWebIdentity"
     assert request.form["RoleArn"] == ROLE
     assert request.form["WebIdentityToken"] == "s3cr3t-web-identity"
-    assert request.header("Authorization") is None
+    assert request.headers["Authorization"] is None
     assert "s3cr3t" not in caplog.text
     assert "botocore" in caplog.text, "nothing was logged at all"
 
@@ -122,12 +122,12 @@ async def test_a_token_for_oauthbearer(sts: Server, pod: Path) -> None:
 
 
 async def test_credentials_are_renewed_with_the_file_as_it_is_then(sts: Server, pod: Path) -> None:
-    sts.script = assumed("FIRST", ends=f"{datetime.now(UTC).year}-01-01T00:00:00Z")
+    sts.script = [assumed("FIRST", ends=f"{datetime.now(UTC).year}-01-01T00:00:00Z")]
     mechanism = AwsMskIam()
     with pytest.raises(AuthenticationError, match="expired"):
         await mechanism.begin(HOST)
     pod.write_text("s3cr3t-next")
-    sts.script = assumed("SECOND")
+    sts.script = [assumed("SECOND")]
     message = json.loads((await mechanism.begin(HOST)).step(b""))
     assert message["x-amz-credential"].startswith("SECOND/")
     assert sts.requests[-1].form["WebIdentityToken"] == "s3cr3t-next"
@@ -149,11 +149,11 @@ async def test_credentials_are_renewed_with_the_file_as_it_is_then(sts: Server, 
 async def test_sts_refuses_or_is_down(
     sts: Server,
     pod: Path,
-    script: Script,
+    script: Reply,
     kind: type[ProducerError],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    sts.script = script
+    sts.script = [script]
     with (
         caplog.at_level(logging.DEBUG),
         pytest.raises(kind, match="AWS credentials are not available") as caught,
@@ -219,7 +219,7 @@ def refused(provider: Callable[[], object], kind: type[ProducerError], *told: st
 
 async def test_a_token_of_sts(sts: Server, keys: None, caplog: pytest.LogCaptureFixture) -> None:
     value = jwt({"sub": ROLE, "aud": "kafka", "exp": NOW + 300}, "s3cr3t")
-    sts.script = signed_by_sts(value)
+    sts.script = [signed_by_sts(value)]
     provider = aws_web_identity_token_provider("eu-west-1", "kafka", tags={"team": "orders"})
     with caplog.at_level(logging.DEBUG):
         token = await TokenSource(provider, clock=Clock(NOW)).token()
@@ -235,18 +235,13 @@ async def test_a_token_of_sts(sts: Server, keys: None, caplog: pytest.LogCapture
         "Tags.member.1.Key": "team",
         "Tags.member.1.Value": "orders",
     }
-    assert "/eu-west-1/sts/aws4_request" in (request.header("Authorization") or "")
+    assert "/eu-west-1/sts/aws4_request" in (request.headers["Authorization"] or "")
     assert "s3cr3t" not in caplog.text
     assert value not in caplog.text
 
 
 def test_a_token_of_sts_with_the_identity_of_a_pod(sts: Server, pod: Path) -> None:
-    scripts = iter([assumed(), signed_by_sts("s3cr3t-jwt"), signed_by_sts("s3cr3t-next")])
-
-    def next_one(connection: Any) -> None:
-        next(scripts)(connection)
-
-    sts.script = next_one
+    sts.script = [assumed(), signed_by_sts("s3cr3t-jwt"), signed_by_sts("s3cr3t-next")]
     provider = AwsWebIdentity("eu-west-1", "kafka")
     assert provider().value.reveal() == "s3cr3t-jwt"
     assert provider().value.reveal() == "s3cr3t-next"
@@ -271,9 +266,9 @@ def test_a_token_of_sts_with_the_identity_of_a_pod(sts: Server, pod: Path) -> No
     ],
 )
 def test_sts_gives_no_token(
-    sts: Server, keys: None, script: Script, kind: type[ProducerError], told: str
+    sts: Server, keys: None, script: Reply, kind: type[ProducerError], told: str
 ) -> None:
-    sts.script = script
+    sts.script = [script]
     refused(AwsWebIdentity("eu-west-1", "kafka"), kind, told)
 
 

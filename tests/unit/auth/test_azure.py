@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from aioproducer.auth.tokens import TokenSource
 from aioproducer.errors import MissingExtraError, ProducerError, TokenEndpointError, TokenError
 from aioproducer.testing.certificates import Authority
 from tests.support.clock import Clock
-from tests.unit.auth.http_server import Request, Script, Server, answer, raw, serving
+from tests.support.http_server import Reply, Request, Server, answer, serving, silence
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 HUB = "https://space.servicebus.windows.net"
@@ -63,14 +62,14 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def imds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with serving(answer(200, OF_IMDS)) as server:
-        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{server.port}/")
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"{server.url}/")
         yield server
 
 
 @pytest.fixture
 def app_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with serving(answer(200, OF_APP_SERVICE)) as server:
-        monkeypatch.setenv("IDENTITY_ENDPOINT", f"http://127.0.0.1:{server.port}/msi/token")
+        monkeypatch.setenv("IDENTITY_ENDPOINT", f"{server.url}/msi/token")
         monkeypatch.setenv("IDENTITY_HEADER", "s3cr3t-header")
         monkeypatch.setenv("MSI_ENDPOINT", "its old name, which App Service sets as well")
         yield server
@@ -81,7 +80,7 @@ def identity(client_id: str | None = None) -> AzureIdentity:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(request.head.split(" ")[1]).query, strict_parsing=True))
+    return dict(parse_qsl(urlsplit(request.target).query, strict_parsing=True))
 
 
 def refused(provider: Callable[[], Token], kind: type[ProducerError], *told: str) -> str:
@@ -100,8 +99,8 @@ def test_imds(imds: Server) -> None:
     assert token.value.reveal() == "s3cr3t-azure-token"
     assert token.expires == NOW + 3599
     [request] = imds.requests
-    assert request.head.startswith("GET /metadata/identity/oauth2/token?")
-    assert request.header("Metadata") == "true"
+    assert request.line.startswith("GET /metadata/identity/oauth2/token?")
+    assert request.headers["Metadata"] == "true"
     assert query_of(request) == {"api-version": "2018-02-01", "resource": HUB}
 
 
@@ -122,7 +121,7 @@ def test_a_scope_of_entra_is_a_resource_too(imds: Server) -> None:
 
 def test_imds_with_a_query_of_librdkafka(imds: Server) -> None:
     query = "api-version=2025-04-07&resource=api://cluster&client_id=client-1"
-    url = f"http://127.0.0.1:{imds.port}/metadata/identity/oauth2/token?{query}"
+    url = f"{imds.url}/metadata/identity/oauth2/token?{query}"
     assert AzureImds(url, Clock(NOW))().expires == NOW + 3599
     assert query_of(imds.requests[0]) == {
         "api-version": "2025-04-07", "resource": "api://cluster", "client_id": "client-1",
@@ -134,8 +133,8 @@ def test_app_service(app_service: Server) -> None:
     assert token.value.reveal() == "s3cr3t-app-token"
     assert token.expires == NOW + 86400
     [request] = app_service.requests
-    assert request.head.startswith("GET /msi/token?")
-    assert request.header("X-IDENTITY-HEADER") == "s3cr3t-header"
+    assert request.line.startswith("GET /msi/token?")
+    assert request.headers["X-IDENTITY-HEADER"] == "s3cr3t-header"
     assert query_of(request) == {
         "api-version": "2019-08-01", "resource": HUB, "client_id": "client-1",
     }  # fmt: skip
@@ -148,7 +147,7 @@ def test_the_header_of_app_service_rotates(
     provider()
     monkeypatch.setenv("IDENTITY_HEADER", "s3cr3t-next")
     provider()
-    assert app_service.requests[1].header("X-IDENTITY-HEADER") == "s3cr3t-next"
+    assert app_service.requests[1].headers["X-IDENTITY-HEADER"] == "s3cr3t-next"
 
 
 class Workload:
@@ -169,12 +168,12 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worklo
     file = tmp_path / "azure-identity-token"
     file.write_text(jwt({"sub": "system:serviceaccount:default:kafka"}, "s3cr3t"))
     of_entra = {"token_type": "Bearer", "expires_in": 3599, "access_token": "s3cr3t-entra-token"}
-    with serving(answer(200, of_entra), authority.issue().server_context()) as server:
+    with serving(answer(200, of_entra), tls=authority.issue().server_context()) as server:
         for name, value in {
             "AZURE_FEDERATED_TOKEN_FILE": str(file),
             "AZURE_TENANT_ID": "tenant-1",
             "AZURE_CLIENT_ID": "client-1",
-            "AZURE_AUTHORITY_HOST": f"https://127.0.0.1:{server.port}/",
+            "AZURE_AUTHORITY_HOST": f"{server.url}/",
             "HTTPS_PROXY": "", "https_proxy": "", "NO_PROXY": "127.0.0.1",
         }.items():  # fmt: skip
             monkeypatch.setenv(name, value)
@@ -186,7 +185,7 @@ def test_workload_identity(workload: Workload) -> None:
     assert token.value.reveal() == "s3cr3t-entra-token"
     assert token.expires == NOW + 3599
     [request] = workload.server.requests
-    assert request.head.startswith("POST /tenant-1/oauth2/v2.0/token HTTP")
+    assert request.line.startswith("POST /tenant-1/oauth2/v2.0/token HTTP")
     assert request.form == {
         "grant_type": "client_credentials",
         "scope": f"{HUB}/.default",
@@ -220,13 +219,16 @@ def test_the_federated_token_is_read_at_each_fetch(workload: Workload) -> None:
 
 def test_entra_knows_no_such_federation(workload: Workload) -> None:
     assertion = workload.file.read_text()
-    workload.server.script = answer(
-        400, {"error": "invalid_client", "error_description": f"AADSTS700213: no match {assertion}"}
-    )
+    workload.server.script = [
+        answer(
+            400,
+            {"error": "invalid_client", "error_description": f"AADSTS700213: no match {assertion}"},
+        )
+    ]
     refused(
         workload.provider(),
         TokenError,
-        f"https://127.0.0.1:{workload.server.port}/tenant-1/oauth2/v2.0/token",
+        f"{workload.server.url}/tenant-1/oauth2/v2.0/token",
         "status 400: 'invalid_client', 'AADSTS700213: no match ********'",
     )
 
@@ -241,19 +243,19 @@ def test_a_pod_that_is_half_set_up(
 
 @pytest.mark.parametrize("status", [404, 408, 410, 429, 500, 503, 504])
 def test_imds_at_an_update_or_busy(imds: Server, status: int) -> None:
-    imds.script = answer(status, {"error": "busy", "error_description": "try again"})
+    imds.script = [answer(status, {"error": "busy", "error_description": "try again"})]
     refused(
         identity(),
         TokenEndpointError,
-        f"instance metadata service at http://127.0.0.1:{imds.port}/metadata/identity/oauth2/token",
+        f"instance metadata service at {imds.url}/metadata/identity/oauth2/token",
         f"status {status}: 'busy', 'try again'; the producer retries",
     )
 
 
 def test_a_machine_without_identity(imds: Server) -> None:
-    imds.script = answer(
-        400, {"error": "invalid_request", "error_description": "Identity not found"}
-    )
+    imds.script = [
+        answer(400, {"error": "invalid_request", "error_description": "Identity not found"})
+    ]
     refused(
         identity(),
         TokenError,
@@ -265,9 +267,9 @@ def test_a_machine_without_identity(imds: Server) -> None:
     ("status", "kind"), [(400, TokenError), (403, TokenError), (500, TokenEndpointError)]
 )
 def test_app_service_refuses(app_service: Server, status: int, kind: type[ProducerError]) -> None:
-    app_service.script = answer(
-        status, {"statusCode": status, "message": "No MSI found for s3cr3t-header"}
-    )
+    app_service.script = [
+        answer(status, {"statusCode": status, "message": "No MSI found for s3cr3t-header"})
+    ]
     refused(
         identity(), kind, "IDENTITY_ENDPOINT at http://127.0.0.1", "'No MSI found for ********'"
     )
@@ -284,24 +286,21 @@ def test_app_service_refuses(app_service: Server, status: int, kind: type[Produc
         answer(200, b"x" * 2_000_000),
     ],
 )
-def test_answers_without_a_token_are_final(imds: Server, script: Script) -> None:
-    imds.script = script
+def test_answers_without_a_token_are_final(imds: Server, script: Reply) -> None:
+    imds.script = [script]
     refused(identity(), TokenError, "instance metadata service at http://127.0.0.1")
 
 
-@pytest.mark.parametrize("script", [raw(b""), raw(b"SSH-2.0-OpenSSH\r\n"), raw(b"HTTP/1.1 200")])
-def test_answers_that_are_no_http_pass(imds: Server, script: Script) -> None:
-    imds.script = script
+@pytest.mark.parametrize("script", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200"])
+def test_answers_that_are_no_http_pass(imds: Server, script: Reply) -> None:
+    imds.script = [script]
     refused(
         identity(), TokenEndpointError, "can't be reached", "is this a virtual machine of Azure"
     )
 
 
 def test_a_server_that_hangs(imds: Server) -> None:
-    def silent(connection: socket.socket) -> None:
-        connection.recv(1)
-
-    imds.script = silent
+    imds.script = [silence]
     refused(replace(identity(), limits=Limits(read=0.05)), TokenEndpointError, "ReadTimeout")
 
 
@@ -333,14 +332,14 @@ def test_an_endpoint_that_is_no_address(
 async def test_the_event_loop_goes_on_while_imds_hangs(imds: Server) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    good = imds.script
+    [good] = imds.script
 
-    def slow(connection: socket.socket) -> None:
+    def slow(*_: object) -> Reply:
         loop.call_soon_threadsafe(asked.set)
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(30)
-        good(connection)
+        return good
 
-    imds.script = slow
+    imds.script = [slow]
     fetching = asyncio.ensure_future(TokenSource(identity(), clock=Clock(NOW)).token())
     async with asyncio.timeout(30):
         await asked.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from aioproducer.auth.http_exchange import Limits
 from aioproducer.auth.oauthbearer import token_from
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError
 from tests.support.clock import Clock
-from tests.unit.auth.http_server import Script, Server, answer, raw, serving
+from tests.support.http_server import Reply, Request, Server, answer, serving, silence
 from tests.unit.auth.tokens_for_tests import NOW, everything_in
 
 ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default"
@@ -30,20 +29,18 @@ class MetadataServer:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.email = answer(200, EMAIL.encode(), Content_Type="application/text", **FLAVOR)
-        self.token = answer(200, TOKEN, Content_Type="application/json", **FLAVOR)
+        self.email: Reply = answer(200, EMAIL.encode(), Content_Type="application/text", **FLAVOR)
+        self.token: Reply = answer(200, TOKEN, Content_Type="application/json", **FLAVOR)
 
-    def __call__(self, connection: socket.socket) -> None:
-        request = self.server.requests[-1]
-        path = request.head.split(" ")[1].partition("?")[0]
-        if request.header("Metadata-Flavor") != "Google":
-            answer(403, b"Missing required header", **FLAVOR)(connection)
-        elif path == f"{ACCOUNT}/email":
-            self.email(connection)
-        elif path == f"{ACCOUNT}/token":
-            self.token(connection)
-        else:
-            answer(404, b"", **FLAVOR)(connection)
+    def __call__(self, request: Request, _: object) -> Reply:
+        path = request.target.partition("?")[0]
+        if request.headers["Metadata-Flavor"] != "Google":
+            return answer(403, b"Missing required header", **FLAVOR)
+        if path == f"{ACCOUNT}/email":
+            return self.email
+        if path == f"{ACCOUNT}/token":
+            return self.token
+        return answer(404, b"", **FLAVOR)
 
 
 @pytest.fixture
@@ -51,8 +48,9 @@ def metadata(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetadataServer]:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with serving(answer(500)) as server:
-        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.port}")
-        server.script = made = MetadataServer(server)
+        monkeypatch.setenv("GCE_METADATA_HOST", server.address)
+        made = MetadataServer(server)
+        server.script = [made]
         yield made
 
 
@@ -90,7 +88,7 @@ def test_the_token_of_googles_brokers(metadata: MetadataServer) -> None:
     assert part(value, 2) == b"ya29.s3cr3t_t0ken"
     assert "=" not in value
     assert token_from(token).value == token.value, "brokers take its characters"
-    paths = [each.head.split(" ")[1] for each in metadata.server.requests]
+    paths = [each.target for each in metadata.server.requests]
     scope = "https%3A%2F%2Fwww.googleapis.com%2Fauth%2Fcloud-platform"
     assert paths == [f"{ACCOUNT}/email", f"{ACCOUNT}/token?scopes={scope}"]
 
@@ -100,7 +98,7 @@ def test_a_machine_without_service_account(metadata: MetadataServer, part_of_it:
     setattr(metadata, part_of_it, answer(404, b"<html>404</html>", **FLAVOR))
     refused(
         TokenError,
-        f"Google's metadata server at http://127.0.0.1:{metadata.server.port}{ACCOUNT}/{part_of_it}"
+        f"Google's metadata server at {metadata.server.url}{ACCOUNT}/{part_of_it}"
         " answered with status 404; attach a service account with the role",
     )
 
@@ -135,21 +133,18 @@ def test_another_server_at_that_address(metadata: MetadataServer) -> None:
         answer(307, b"", Location="http://127.0.0.1/?s3cr3t"),
     ],
 )
-def test_answers_without_a_token_are_final(metadata: MetadataServer, script: Script) -> None:
+def test_answers_without_a_token_are_final(metadata: MetadataServer, script: Reply) -> None:
     metadata.token = script
-    refused(TokenError, f"http://127.0.0.1:{metadata.server.port}{ACCOUNT}/token answered")
+    refused(TokenError, f"{metadata.server.url}{ACCOUNT}/token answered")
 
 
 def test_not_on_google_cloud(metadata: MetadataServer) -> None:
-    metadata.email = raw(b"")
+    metadata.email = b""
     refused(TokenEndpointError, "can't be reached", "is this a machine of Google Cloud?")
 
 
 def test_a_server_that_hangs(metadata: MetadataServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(connection: socket.socket) -> None:
-        connection.recv(1)
-
-    metadata.token = silent
+    metadata.token = silence
     with pytest.raises(TokenEndpointError, match="ReadTimeout"):
         replace(identity(), limits=Limits(read=0.05))()
 

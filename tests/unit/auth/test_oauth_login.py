@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from aioproducer.config.login import mechanism_of
 from aioproducer.errors import ConfigError, TokenEndpointError, TokenError
 from aioproducer.testing.certificates import Authority
 from tests.support.clock import Clock
-from tests.unit.auth.http_server import Server, answer, serving
+from tests.support.http_server import Request, Server, answer, serving, silence
 from tests.unit.auth.tokens_for_tests import NOW
 
 
@@ -110,13 +109,13 @@ def store(authority: Authority, tmp_path: Path) -> Path:
 @pytest.fixture
 def identity_provider(authority: Authority) -> Iterator[Server]:
     token = answer(200, {"access_token": "token", "expires_in": 3600})
-    with serving(token, authority.issue().server_context()) as running:
+    with serving(token, tls=authority.issue().server_context()) as running:
         yield running
 
 
 def with_endpoint(server: Server, **options: Any) -> Mechanism:
     credentials = {
-        "sasl_oauthbearer_token_endpoint_url": server.url,
+        "sasl_oauthbearer_token_endpoint_url": server.token_url,
         "sasl_oauthbearer_client_credentials_client_id": "me",
         "sasl_oauthbearer_client_credentials_client_secret": "s3cr3t",
     }
@@ -222,8 +221,7 @@ def imds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("MSI_ENDPOINT", "AZURE_CLIENT_ID"):
         monkeypatch.delenv(name, raising=False)
     with serving(answer(200, {"access_token": "azure", "expires_in": "3600"})) as running:
-        url = f"http://127.0.0.1:{running.port}"
-        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", url)
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", running.url)
         yield running
 
 
@@ -246,10 +244,7 @@ async def test_equal_identities_share_a_token_by_the_clients_clock(imds: Server)
 
 @pytest.mark.parametrize("as_option", [True, False])
 async def test_the_time_limits_of_an_identity_are_options(imds: Server, as_option: bool) -> None:
-    def silent(connection: socket.socket) -> None:
-        connection.recv(1)
-
-    imds.script = silent
+    imds.script = [silence]
     options: dict[str, Any] = {"sasl_oauthbearer_token_provider": azure_token_provider("api://x")}
     if as_option:
         options = {
@@ -266,15 +261,14 @@ async def test_googles_identity_by_the_name_of_its_handler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     google = {"Metadata_Flavor": "Google"}
-    with serving(answer(500)) as server:
 
-        def both(connection: socket.socket) -> None:
-            is_email = "/email " in server.requests[-1].head
-            body: Any = b"me@p.iam" if is_email else {"access_token": "ya29.x", "expires_in": 60}
-            answer(200, body, **google)(connection)
+    def both(request: Request, _: object) -> bytes:
+        is_email = "/email " in request.line
+        body: Any = b"me@p.iam" if is_email else {"access_token": "ya29.x", "expires_in": 60}
+        return answer(200, body, **google)
 
-        server.script = both
-        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.port}")
+    with serving(both) as server:
+        monkeypatch.setenv("GCE_METADATA_HOST", server.address)
         handler = "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"
         made = mechanism_of(configured(sasl_login_callback_handler_class=handler), Clock(NOW))
         assert made is not None

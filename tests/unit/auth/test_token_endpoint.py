@@ -43,7 +43,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock
-from tests.unit.auth.http_server import Script, Server, answer, raw, serving
+from tests.support.http_server import Reply, Server, answer, serving, silence, trickling
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 SECRET = "s3cr3t+/ü"
@@ -70,16 +70,16 @@ class Assertion:
 
 
 def test_client_credentials(server: Server) -> None:
-    token = credentials(server.url, scope=" kafka write ")()
+    token = credentials(server.token_url, scope=" kafka write ")()
     assert token.value.reveal() == "token"
     assert token.expires == NOW + 60
     assert token.scope == "kafka"
     request = server.requests[0]
-    assert request.head.startswith("POST /realms/x/token HTTP/1.1\r\n")
+    assert request.line == "POST /realms/x/token HTTP/1.1"
     assert request.form == {"grant_type": "client_credentials", "scope": "kafka write"}
-    assert request.header("Accept") == "application/json"
-    assert request.header("Content-Type") == "application/x-www-form-urlencoded"
-    assert _basic(request.header("Authorization")) == f"me:{SECRET}"
+    assert request.headers["Accept"] == "application/json"
+    assert request.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert _basic(request.headers["Authorization"]) == f"me:{SECRET}"
 
 
 def _basic(header: str | None) -> str:
@@ -89,14 +89,14 @@ def _basic(header: str | None) -> str:
 
 
 def test_id_and_secret_encoded_for_the_header(server: Server) -> None:
-    ClientCredentials(endpoint(server.url), "a b:c", Secret(SECRET), urlencode_header=True)()
-    assert _basic(server.requests[0].header("Authorization")) == "a+b%3Ac:s3cr3t%2B%2F%C3%BC"
+    ClientCredentials(endpoint(server.token_url), "a b:c", Secret(SECRET), urlencode_header=True)()
+    assert _basic(server.requests[0].headers["Authorization"]) == "a+b%3Ac:s3cr3t%2B%2F%C3%BC"
 
 
 def test_a_client_assertion_instead_of_a_secret(server: Server) -> None:
-    ClientCredentials(endpoint(server.url), "me", assertion=Assertion())()
+    ClientCredentials(endpoint(server.token_url), "me", assertion=Assertion())()
     request = server.requests[0]
-    assert request.header("Authorization") is None
+    assert request.headers["Authorization"] is None
     assert request.form == {
         "grant_type": "client_credentials",
         "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
@@ -106,9 +106,9 @@ def test_a_client_assertion_instead_of_a_secret(server: Server) -> None:
 
 
 def test_jwt_bearer(server: Server) -> None:
-    JwtBearer(endpoint(server.url), Assertion(), "kafka")()
+    JwtBearer(endpoint(server.token_url), Assertion(), "kafka")()
     request = server.requests[0]
-    assert request.header("Authorization") is None
+    assert request.headers["Authorization"] is None
     assert request.form == {
         "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
         "assertion": jwt({"iss": "me"}, "s3cr3t"),
@@ -130,8 +130,8 @@ def test_jwt_bearer(server: Server) -> None:
     ids=repr,
 )
 def test_the_end_of_a_token(server: Server, body: object, expires: float | None) -> None:
-    server.script = answer(201, body)
-    assert credentials(server.url)().expires == expires
+    server.script = [answer(201, body)]
+    assert credentials(server.token_url)().expires == expires
 
 
 def refused(provider: Callable[[], object], kind: type[ProducerError], *told: str) -> str:
@@ -147,39 +147,43 @@ def refused(provider: Callable[[], object], kind: type[ProducerError], *told: st
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
 def test_statuses_that_are_final(server: Server, status: int) -> None:
-    server.script = answer(
-        status, {"error": "invalid_client", "error_description": f"{SECRET} is wrong\n"}
-    )
+    server.script = [
+        answer(status, {"error": "invalid_client", "error_description": f"{SECRET} is wrong\n"})
+    ]
     refused(
-        credentials(server.url + "?key=s3cr3t"),
+        credentials(server.token_url + "?key=s3cr3t"),
         TokenError,
-        f"http://127.0.0.1:{server.port}/realms/x/token answered with status {status}: "
+        f"{server.url}/realms/x/token answered with status {status}: "
         "'invalid_client', '******** is wrong\\n'",
     )
 
 
 @pytest.mark.parametrize("status", [408, 418, 429, 500, 502, 503, 504])
 def test_statuses_that_pass(server: Server, status: int) -> None:
-    server.script = answer(status, {"errorCode": "busy", "errorSummary": "try again"})
-    refused(credentials(server.url), TokenEndpointError, str(status), "'busy', 'try again'")
+    server.script = [answer(status, {"errorCode": "busy", "errorSummary": "try again"})]
+    refused(credentials(server.token_url), TokenEndpointError, str(status), "'busy', 'try again'")
 
 
 @pytest.mark.parametrize("body", [b"", b"s3cr3t" * 100, b"[]", b'{"error": 7}', b'{"error": ['])
 def test_an_error_of_another_form_is_not_shown(server: Server, body: bytes) -> None:
-    server.script = answer(401, body)
-    refused(credentials(server.url), TokenError, "status 401; check the client's credentials")
+    server.script = [answer(401, body)]
+    refused(credentials(server.token_url), TokenError, "status 401; check the client's credentials")
 
 
 def test_an_assertion_that_is_refused_is_not_shown(server: Server) -> None:
     text = Assertion().create().reveal()
-    server.script = answer(400, {"error": "invalid_grant", "error_description": text})
-    refused(JwtBearer(endpoint(server.url), Assertion()), TokenError, "'invalid_grant', '********'")
+    server.script = [answer(400, {"error": "invalid_grant", "error_description": text})]
+    refused(
+        JwtBearer(endpoint(server.token_url), Assertion()),
+        TokenError,
+        "'invalid_grant', '********'",
+    )
 
 
 def test_a_redirect_is_not_followed(server: Server) -> None:
     with serving(GOOD) as other:
-        server.script = answer(307, Location=f"{other.url}?code=s3cr3t")
-        refused(credentials(server.url), TokenError, f"a redirect to '{other.url}'")
+        server.script = [answer(307, Location=f"{other.token_url}?code=s3cr3t")]
+        refused(credentials(server.token_url), TokenError, f"a redirect to '{other.token_url}'")
         assert not other.requests
 
 
@@ -198,39 +202,44 @@ def test_a_redirect_is_not_followed(server: Server) -> None:
         answer(200, b"x", Content_Encoding="gzip"),
     ],
 )
-def test_answers_without_a_token_are_final(server: Server, script: Script) -> None:
-    server.script = script
-    refused(credentials(server.url), TokenError, f"http://127.0.0.1:{server.port}/realms/x/token")
+def test_answers_without_a_token_are_final(server: Server, script: Reply) -> None:
+    server.script = [script]
+    refused(credentials(server.token_url), TokenError, f"{server.url}/realms/x/token")
 
 
 def test_an_answer_is_read_up_to_a_mebibyte_only(server: Server) -> None:
-    server.script = answer(200, b"x" * 2_000_000)
-    refused(credentials(server.url), TokenError, "sent a response of more than 1048576 bytes")
+    server.script = [answer(200, b"x" * 2_000_000)]
+    refused(credentials(server.token_url), TokenError, "sent a response of more than 1048576 bytes")
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        raw(b""),
-        raw(b"SSH-2.0-OpenSSH\r\n"),
-        raw(b"\x00" * 100),
-        raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
-        raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-        raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-        raw(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000),
+        b"",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"\x00" * 100,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000,
     ],
 )
-def test_answers_that_are_no_http_pass(server: Server, script: Script) -> None:
-    server.script = script
-    refused(credentials(server.url), TokenEndpointError, "can't be reached", "the producer retries")
+def test_answers_that_are_no_http_pass(server: Server, script: Reply) -> None:
+    server.script = [script]
+    refused(
+        credentials(server.token_url),
+        TokenEndpointError,
+        "can't be reached",
+        "the producer retries",
+    )
 
 
 @given(st.binary(max_size=300))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_answer_breaks_the_client(server: Server, body: bytes) -> None:
-    server.script = raw(b"HTTP/1.1 ", body)
+    server.script = [b"HTTP/1.1 " + body]
     with pytest.raises((TokenError, TokenEndpointError)):
-        credentials(server.url)()
+        credentials(server.token_url)()
 
 
 def test_nobody_listens() -> None:
@@ -240,27 +249,9 @@ def test_nobody_listens() -> None:
 
 
 def test_a_server_that_says_nothing(server: Server) -> None:
-    def silent(connection: socket.socket) -> None:
-        connection.recv(1)
-
-    server.script = silent
-    slow = ClientCredentials(endpoint(server.url, read_timeout=0.05), "me", Secret(SECRET))
+    server.script = [silence]
+    slow = ClientCredentials(endpoint(server.token_url, read_timeout=0.05), "me", Secret(SECRET))
     refused(slow, TokenEndpointError, "ReadTimeout")
-
-
-PACE, PIECES = 0.005, 1_000
-"""Seconds between the pieces of a hostile server, which stops after five seconds."""
-
-
-def trickling(begin: bytes, piece: bytes) -> Script:
-    def trickle(connection: socket.socket) -> None:
-        pause = threading.Event()
-        connection.sendall(begin)
-        for _ in range(PIECES):
-            connection.sendall(piece)
-            pause.wait(PACE)
-
-    return trickle
 
 
 STATUS = b"HTTP/1.1 200 OK\r\n"
@@ -288,9 +279,9 @@ def test_an_exchange_that_trickles_ends_by_one_deadline(
     """The library's timeouts are for single bytes."""
     monkeypatch.setattr(http_exchange, "_LONGEST", 0.2)
     if proxied:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.port}")
-    server.script = HOSTILE[name]
-    url = "https://tokens.example/token" if proxied else server.url
+        monkeypatch.setenv("HTTPS_PROXY", server.url)
+    server.script = [HOSTILE[name]]
+    url = "https://tokens.example/token" if proxied else server.token_url
     provider = ClientCredentials(endpoint(url), "me", Secret(SECRET))
     refused(provider, TokenEndpointError, "did not complete its response within 0.2 s")
     assert not [each for each in threading.enumerate() if "deadline" in each.name]
@@ -305,7 +296,7 @@ def test_a_tls_handshake_that_trickles_ends_by_the_deadline(
     def serve() -> None:
         connection, _ = listener.accept()
         with connection, suppress(OSError):
-            trickling(b"\x16\x03\x03\x3f\xff", b"\2")(connection)
+            trickling(b"\x16\x03\x03\x3f\xff", b"\2")(None, connection)
 
     with listener:
         thread = threading.Thread(target=serve)
@@ -318,12 +309,18 @@ def test_a_tls_handshake_that_trickles_ends_by_the_deadline(
 
 @pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
 def test_a_metadata_server_that_trickles_ends_by_the_deadline(
-    server: Server, script: Script, monkeypatch: pytest.MonkeyPatch
+    server: Server, script: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_exchange, "_LONGEST", 0.2)
-    server.script = script
+    server.script = [script]
     metadata = MetadataServer(
-        "the server", server.url, {}, "ask it", "look at it", Clock(NOW), http_exchange.Limits()
+        "the server",
+        server.token_url,
+        {},
+        "ask it",
+        "look at it",
+        Clock(NOW),
+        http_exchange.Limits(),
     )
     with pytest.raises(TokenEndpointError, match=r"not complete its response within 0\.2 s; look"):
         metadata.token()
@@ -374,12 +371,14 @@ def _certificate(folder: Path) -> Path:
 def test_tls_is_verified(certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    with serving(GOOD, context) as server:
-        refused(credentials(server.url), TokenError, "can't be trusted", "ssl_truststore_location")
+    with serving(GOOD, tls=context) as server:
+        refused(
+            credentials(server.token_url), TokenError, "can't be trusted", "ssl_truststore_location"
+        )
         assert not server.requests
         trusting = ssl.create_default_context(cafile=str(certificate))
         provider = ClientCredentials(
-            endpoint(server.url, tls=lambda: trusting), "me", Secret(SECRET)
+            endpoint(server.token_url, tls=lambda: trusting), "me", Secret(SECRET)
         )
         assert provider().value.reveal() == "token"
 
@@ -400,12 +399,12 @@ def test_an_address_that_is_not_encrypted_is_refused_unless_it_is_this_machine()
 def test_no_proxy_gets_a_secret_in_the_clear(
     server: Server, name: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = f"http://{host}:{server.port}/token"
+    address = server.token_url.replace("127.0.0.1", host)
     before = endpoint(address)
     with serving(GOOD) as proxy:
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv(name, proxy.url)
         with pytest.raises(
             ConfigError, match=f"a proxy .HTTP_PROXY or ALL_PROXY.*Add {host} to NO_PROXY"
         ):
@@ -455,15 +454,15 @@ async def test_nothing_of_a_failed_login_is_logged(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         for provider, secret in (
-            (credentials(server.url), SECRET),
-            (JwtBearer(endpoint(server.url), Assertion()), Assertion().create().reveal()),
+            (credentials(server.token_url), SECRET),
+            (JwtBearer(endpoint(server.token_url), Assertion()), Assertion().create().reveal()),
         ):
-            server.script = answer(401, {"error": "no", "error_description": f"is {secret}"})
+            server.script = [answer(401, {"error": "no", "error_description": f"is {secret}"})]
             with pytest.raises(TokenError, match=r"'is \*{8}'") as caught:
                 await TokenSource(provider, clock=Clock(NOW)).token()
             assert "s3cr3t" not in everything_in(caught.value)
-        server.script = answer(200, {"access_token": "s3cr3t"})
-        await TokenSource(credentials(server.url), clock=Clock(NOW)).token()
+        server.script = [answer(200, {"access_token": "s3cr3t"})]
+        await TokenSource(credentials(server.token_url), clock=Clock(NOW)).token()
     assert "s3cr3t" not in caplog.text
     assert base64.b64encode(f"me:{SECRET}".encode()).decode() not in caplog.text
 
@@ -472,14 +471,16 @@ def test_a_request_is_not_logged_and_others_are(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = b'{"access_token": "token"}'
-    server.script = raw(
-        b"HTTP/1.1 200 OK\r\nSet-Cookie: session=s3cr3t\r\nContent-Length: %d\r\n\r\n%s"
-        % (len(body), body)
-    )
+    server.script = [
+        (
+            b"HTTP/1.1 200 OK\r\nSet-Cookie: session=s3cr3t\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(body), body)
+        )
+    ]
     with caplog.at_level(logging.DEBUG):
-        credentials(f"{server.url}?api_key=s3cr3t")()
+        credentials(f"{server.token_url}?api_key=s3cr3t")()
         assert not [each.getMessage() for each in caplog.records if each.name.startswith("http")]
-        httpx2.post(f"{server.url}?of=another")
+        httpx2.post(f"{server.token_url}?of=another")
     assert "of=another" in caplog.text
     assert "httpcore2.http11" in {each.name for each in caplog.records}
 

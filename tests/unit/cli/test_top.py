@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -12,7 +11,7 @@ from aioproducer.cli import top
 from aioproducer.cli.top import EndpointError, MetricsEndpoint, samples_of
 from aioproducer.errors import ConfigError
 from aioproducer.observability.series import Sample
-from tests.support.http_endpoint import Answer, HttpEndpoint, ok
+from tests.support.http_server import Reply, Request, answer, serving, silence, trickling
 
 SERIES = 'kafka_producer_record_send_total{client_id="we\\"b"} 3.0\n'
 SAMPLE = Sample("kafka_producer_record_send_total", {"client_id": 'we"b'}, 3.0)
@@ -28,9 +27,9 @@ SAMPLE = Sample("kafka_producer_record_send_total", {"client_id": 'we"b'}, 3.0)
     ],
 )
 async def test_addresses(given: str, asked: str) -> None:
-    with HttpEndpoint(ok(SERIES)) as server:
+    with serving(answer(200, SERIES.encode())) as server:
         found = await MetricsEndpoint(given.format(server.address), 60).read()
-    assert (found, server.paths) == ([SAMPLE], [asked])
+    assert (found, [each.target for each in server.requests]) == ([SAMPLE], [asked])
 
 
 async def test_a_port_alone_is_of_this_machine() -> None:
@@ -55,68 +54,59 @@ def test_other_series_are_skipped_whatever_they_look_like() -> None:
     "text", ["aioproducer_x{", 'aioproducer_x{a="b"}', "aioproducer_x y", 'kafka_producer_x{a="b 1']
 )
 async def test_our_series_in_a_wrong_format(text: str) -> None:
-    with HttpEndpoint(ok(text)) as server, pytest.raises(EndpointError, match="format"):
+    with (
+        serving(answer(200, text.encode())) as server,
+        pytest.raises(EndpointError, match="format"),
+    ):
         await MetricsEndpoint(server.address, 60).read()
 
 
-def closed(request: BaseHTTPRequestHandler) -> None:
-    request.connection.shutdown(socket.SHUT_RDWR)
-
-
-def garbage(request: BaseHTTPRequestHandler) -> None:
-    request.wfile.write(b"\x00\x1b[2J\n" * 10)
-
-
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("script", "message"),
     [
-        (ok("", 404), "HTTP 404"),
-        (ok("", 302), "HTTP 302"),
-        (closed, "."),
-        (garbage, "."),
+        (answer(404), "HTTP 404"),
+        (answer(302), "HTTP 302"),
+        (b"", "."),
+        (b"\x00\x1b[2J\n" * 10, "."),
     ],
 )
-async def test_an_endpoint_without_metrics(answer: Answer, message: str) -> None:
-    with HttpEndpoint(answer) as server, pytest.raises(EndpointError, match=message) as raised:
+async def test_an_endpoint_without_metrics(script: Reply, message: str) -> None:
+    with serving(script) as server, pytest.raises(EndpointError, match=message) as raised:
         await MetricsEndpoint(server.address, 60).read()
     assert str(raised.value).startswith(f"http://{server.address}/metrics: ")
     assert str(raised.value).isprintable()
 
 
 async def test_nobody_listens() -> None:
-    with HttpEndpoint(ok("")) as server:
+    with serving(answer(200)) as server:
         pass
     with pytest.raises(EndpointError, match="refused"):
         await MetricsEndpoint(server.address, 60).read()
 
 
 async def test_a_silent_endpoint_costs_its_timeout_and_no_thread() -> None:
-    release, left = threading.Event(), threading.Event()
+    left = threading.Event()
 
-    def hang(request: BaseHTTPRequestHandler) -> None:
-        release.wait(60)
+    def hang(request: Request, connection: socket.socket) -> None:
+        silence(request, connection)
         left.set()
 
-    with HttpEndpoint(hang) as server:
+    with serving(hang) as server:
         with pytest.raises(EndpointError, match="no answer within 0"):
             await MetricsEndpoint(server.address, 0.1).read()
-        release.set()
         assert left.wait(60)
 
 
 async def test_an_endpoint_that_drips_is_cut() -> None:
     cut = threading.Event()
 
-    def drip(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.end_headers()
+    def drip(request: Request, connection: socket.socket) -> None:
         try:
-            while not cut.wait(0.01):
-                request.wfile.write(b"#")
+            trickling(b"HTTP/1.1 200 OK\r\n\r\n", b"#")(request, connection)
         except OSError:
             cut.set()
 
-    with HttpEndpoint(drip) as server:
+    with serving(drip) as server:
         with pytest.raises(EndpointError, match="no answer within"):
             await MetricsEndpoint(server.address, 0.2).read()
         assert cut.wait(60)
@@ -124,5 +114,8 @@ async def test_an_endpoint_that_drips_is_cut() -> None:
 
 async def test_an_endless_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top, "_LARGEST", 1000)
-    with HttpEndpoint(ok("#" * 2000)) as server, pytest.raises(EndpointError, match="more than"):
+    with (
+        serving(answer(200, b"#" * 2000)) as server,
+        pytest.raises(EndpointError, match="more than"),
+    ):
         await MetricsEndpoint(server.address, 60).read()

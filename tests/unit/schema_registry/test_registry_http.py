@@ -35,7 +35,8 @@ from aioproducer.schema_registry.rest.http import HttpTransport, Sessions, http_
 from aioproducer.schema_registry.rest.requests import Answer, RegistryRequest, body_of
 from aioproducer.testing.certificates import Authority
 from aioproducer.testing.ports import ReservedPort, free_ports
-from tests.support.scripted_registry import Reply, Request, reply, scripted_registry
+from tests.support.http_server import Reply, answer, serving, silence, trickling
+from tests.support.waiting import until
 
 GUID = UUID("0b7b6c5e-6f0a-4b5e-9f5a-0d6d2b1f6a11")
 
@@ -70,7 +71,7 @@ async def test_no_name_climbs_out_of_its_place(name: str) -> None:
     for parts in (("subjects", name, "versions"), ("config", name), ("subjects", "s", name)):
         with pytest.raises(SchemaRegistryError, match="can't be a name in a schema registry"):
             requests.path(*parts)
-    async with scripted_registry(reply(200, {"id": 1, "schema": '"string"'})) as server:
+    with serving(answer(200, {"id": 1, "schema": '"string"'})) as server:
         registry = SchemaRegistry(server.url)
         calls: list[Callable[[], Awaitable[object]]] = [
             partial(registry.latest, name),
@@ -266,7 +267,7 @@ def test_schemas_are_values() -> None:
 
 
 SCHEMA = Schema('"string"')
-ONE = reply(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
+ONE = answer(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
 NOBODY_HAS_TO_WAIT = 30.0
 
 
@@ -282,13 +283,13 @@ def quick(*urls: str, seconds: float = 10.0) -> SchemaRegistry:
 
 
 async def test_a_request_is_one_of_the_api() -> None:
-    async with scripted_registry(reply(200, {"id": 7})) as server:
+    with serving(answer(200, {"id": 7})) as server:
         registry = SchemaRegistry(f"{server.url}/base/", headers={"X-Tenant": "me"})
         found = await registry.register("a/b ä", SCHEMA, normalize=True)
     assert (found.id, found.subject, found.schema) == (7, "a/b ä", SCHEMA)
     request = server.requests[0]
-    assert request.method == "POST"
-    assert request.target == "/base/subjects/a%2Fb%20%C3%A4/versions?normalize=true"
+    path = "/base/subjects/a%2Fb%20%C3%A4/versions?normalize=true"
+    assert request.line == f"POST {path} HTTP/1.1"
     assert request.json == {"schema": '"string"'}
     assert request.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
     assert "application/vnd.schemaregistry.v1+json" in request.headers["accept"]
@@ -315,7 +316,7 @@ async def test_a_request_is_one_of_the_api() -> None:
 async def test_a_refusal_has_the_registry_s_own_message(
     status: int, body: object, error: type[SchemaRegistryError], said: str
 ) -> None:
-    async with scripted_registry(reply(status, body)) as server:
+    with serving(answer(status, body)) as server:
         with pytest.raises(SchemaRegistryError) as caught:
             await SchemaRegistry(server.url).latest("s")
         assert type(caught.value) is error
@@ -327,14 +328,14 @@ async def test_a_refusal_has_the_registry_s_own_message(
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 async def test_a_failure_of_the_moment_is_retried(status: int) -> None:
-    async with scripted_registry(reply(status), reply(status, b"x"), ONE) as server:
+    with serving(answer(status), answer(status, b"x"), ONE) as server:
         assert (await quick(server.url).latest("s")).id == 1
         assert len(server.requests) == 3
 
 
 async def test_retries_end() -> None:
-    busy = reply(503, {"error_code": 50302, "message": "no leader"})
-    async with scripted_registry(busy) as server:
+    busy = answer(503, {"error_code": 50302, "message": "no leader"})
+    with serving(busy) as server:
         registry = quick(server.url)
         with pytest.raises(SchemaRegistryUnavailableError, match="503: no leader") as caught:
             await registry.latest("s")
@@ -355,12 +356,12 @@ async def test_a_registry_that_asks_for_patience_is_not_asked_sooner(
         slept.append(seconds)
         await sleep(0)
 
-    async with scripted_registry(reply(429, Retry_After="7"), ONE) as server:
+    with serving(answer(429, Retry_After="7"), ONE) as server:
         with monkeypatch.context() as patch:
             patch.setattr("aioproducer.schema_registry.rest.http.asyncio.sleep", no_time_passes)
             await SchemaRegistry(server.url).latest("s")
         assert 7.0 in slept
-        server.script = [reply(429, Retry_After="86400"), ONE]
+        server.script = [answer(429, Retry_After="86400"), ONE]
         with pytest.raises(SchemaRegistryUnavailableError):
             await SchemaRegistry(server.url).latest("s")
         assert len(server.requests) == 3, "there is no time for a retry"
@@ -368,8 +369,8 @@ async def test_a_registry_that_asks_for_patience_is_not_asked_sooner(
 
 async def test_a_delete_is_sent_once() -> None:
     """A second one would find nothing: the first may have been carried out."""
-    for broken in (reply(500), b""):
-        async with scripted_registry(broken, reply(200, [1])) as server:
+    for broken in (answer(500), b""):
+        with serving(broken, answer(200, [1])) as server:
             with pytest.raises(SchemaRegistryUnavailableError):
                 await SchemaRegistry(server.url).delete_subject("s")
             assert len(server.requests) == 1
@@ -377,19 +378,19 @@ async def test_a_delete_is_sent_once() -> None:
 
 async def test_a_delete_that_was_not_sent_goes_to_the_next_registry() -> None:
     refused = ReservedPort("127.0.0.1", port := free_ports(1)[0])
-    async with scripted_registry(reply(200, [1])) as server:
+    with serving(answer(200, [1])) as server:
         registry = SchemaRegistry([f"http://127.0.0.1:{port}", server.url])
         assert await registry.delete_subject("s") == (1,)
     refused.release()
 
 
 async def test_a_registry_that_failed_is_asked_last() -> None:
-    async with scripted_registry(reply(503)) as bad, scripted_registry(ONE) as good:
+    with serving(answer(503)) as bad, serving(ONE) as good:
         registry = SchemaRegistry(f"{bad.url},{good.url}")
         await registry.version("s", 1)
         await registry.version("s", 2)
         assert (len(bad.requests), len(good.requests)) == (1, 2)
-        good.script, bad.script = [reply(503)], [ONE]
+        good.script, bad.script = [answer(503)], [ONE]
         await registry.version("s", 3)
         await registry.version("s", 4)
         assert (len(bad.requests), len(good.requests)) == (3, 3)
@@ -397,7 +398,7 @@ async def test_a_registry_that_failed_is_asked_last() -> None:
 
 async def test_every_registry_is_named_with_its_reason() -> None:
     refused = ReservedPort("127.0.0.1", port := free_ports(1)[0])
-    async with scripted_registry(reply(503, {"error_code": 1, "message": "tired"})) as tired:
+    with serving(answer(503, {"error_code": 1, "message": "tired"})) as tired:
         registry = quick(f"http://127.0.0.1:{port}", tired.url)
         with pytest.raises(SchemaRegistryUnavailableError) as caught:
             await registry.latest("s")
@@ -406,12 +407,8 @@ async def test_every_registry_is_named_with_its_reason() -> None:
     refused.release()
 
 
-async def hang(_: Request, writer: asyncio.StreamWriter) -> None:
-    await asyncio.Event().wait()
-
-
 async def test_a_silent_registry_is_left_in_time_for_the_next_one() -> None:
-    async with scripted_registry(hang) as silent, scripted_registry(ONE) as good:
+    with serving(silence) as silent, serving(ONE) as good:
         registry = SchemaRegistry([silent.url, good.url], timeout=0.2)
         assert (await registry.latest("s")).id == 1
         alone = SchemaRegistry(silent.url, timeout=0.2)
@@ -419,33 +416,10 @@ async def test_a_silent_registry_is_left_in_time_for_the_next_one() -> None:
             await asyncio.wait_for(alone.latest("s"), NOBODY_HAS_TO_WAIT)
 
 
-async def trickle(_: Request, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-    while True:
-        writer.write(b" ")
-        await asyncio.sleep(0.02)
-
-
-async def endless_headers(_: Request, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        writer.write(b"X-More: " + b"x" * 1000 + b"\r\n")
-        await writer.drain()
-
-
-async def endless_news(_: Request, writer: asyncio.StreamWriter) -> None:
-    while True:
-        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
-        await writer.drain()
-
-
-async def endless_body(_: Request, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while True:
-        writer.write(b"10000\r\n" + b"[" * 0x10000 + b"\r\n")
-        await writer.drain()
-
-
+OK = b"HTTP/1.1 200 OK\r\n"
+ENDLESS = trickling(
+    OK + b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + b"[" * 0x10000 + b"\r\n", 0
+)
 HOSTILE: dict[str, Reply] = {
     "nothing": b"",
     "a cut body": b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{",
@@ -456,30 +430,30 @@ HOSTILE: dict[str, Reply] = {
     "no status": b"HTTP/1.1\r\n\r\n",
     "cut chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\nabc",
     "wrong chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc",
-    "a trickle": trickle,
-    "endless headers": endless_headers,
-    "endless news": endless_news,
-    "an endless body": endless_body,
-    "packed": reply(200, b"\x1f\x8b\x08\x00", Content_Encoding="gzip"),
-    "no JSON": reply(200, b"<html>Welcome</html>"),
-    "not UTF-8": reply(200, b'{"id": "\xff\xfe"}'),
-    "deep": reply(200, b"[" * 100_000),
-    "a long number": reply(200, b'{"id": ' + b"9" * 100_000 + b"}"),
-    "half a surrogate": reply(200, b'{"id": 1, "schema": 5, "subject": "\\ud800"}'),
-    "null": reply(200, b"null"),
-    "empty": reply(200, b""),
-    "a list": reply(200, b"[]"),
-    "no content": reply(204, b""),
-    "no number": reply(200, {"id": "1", "schema": "x"}),
-    "no boolean for a number": reply(200, {"id": True, "schema": "x"}),
-    "a redirect": reply(302, b"", Location="http://127.0.0.1:1/evil?secret=1"),
-    "a redirect to nowhere": reply(307, b"", Location="http://[/\x01"),
+    "a trickle": trickling(OK + b"Content-Length: 1000000\r\n\r\n", b" "),
+    "endless headers": trickling(OK, b"X-More: " + b"x" * 1000 + b"\r\n", 0),
+    "endless news": trickling(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 0),
+    "an endless body": ENDLESS,
+    "packed": answer(200, b"\x1f\x8b\x08\x00", Content_Encoding="gzip"),
+    "no JSON": answer(200, b"<html>Welcome</html>"),
+    "not UTF-8": answer(200, b'{"id": "\xff\xfe"}'),
+    "deep": answer(200, b"[" * 100_000),
+    "a long number": answer(200, b'{"id": ' + b"9" * 100_000 + b"}"),
+    "half a surrogate": answer(200, b'{"id": 1, "schema": 5, "subject": "\\ud800"}'),
+    "null": answer(200, b"null"),
+    "empty": answer(200, b""),
+    "a list": answer(200, b"[]"),
+    "no content": answer(204, b""),
+    "no number": answer(200, {"id": "1", "schema": "x"}),
+    "no boolean for a number": answer(200, {"id": True, "schema": "x"}),
+    "a redirect": answer(302, b"", Location="http://127.0.0.1:1/evil?secret=1"),
+    "a redirect to nowhere": answer(307, b"", Location="http://[/\x01"),
 }
 
 
-@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
-async def test_no_answer_crashes_or_hangs(answer: Reply) -> None:
-    async with scripted_registry(answer) as server:
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+async def test_no_answer_crashes_or_hangs(hostile: Reply) -> None:
+    with serving(hostile) as server:
         registry = quick(server.url, seconds=0.3)
         with pytest.raises(SchemaRegistryError) as caught:
             await asyncio.wait_for(registry.latest("s"), NOBODY_HAS_TO_WAIT)
@@ -490,34 +464,38 @@ async def test_no_answer_crashes_or_hangs(answer: Reply) -> None:
 
 
 async def test_a_large_body_ends_at_the_limit() -> None:
-    async with scripted_registry(endless_body) as server:
-        with pytest.raises(SchemaRegistryError, match="more than 16777216 bytes"):
-            await SchemaRegistry(server.url).latest("s")
+    with (
+        serving(ENDLESS) as server,
+        pytest.raises(SchemaRegistryError, match="more than 16777216 bytes"),
+    ):
+        await SchemaRegistry(server.url).latest("s")
 
 
 async def test_a_redirect_is_not_followed_and_named_without_its_query() -> None:
-    async with scripted_registry(ONE) as other:
-        away = reply(
+    with serving(ONE) as other:
+        away = answer(
             302, b"", Location=f"{other.url.replace('//', '//me:s3cr3t@')}/subjects?token=s3cr3t"
         )
-        async with scripted_registry(away) as server:
-            with pytest.raises(SchemaRegistryError, match="a redirect to") as caught:
-                await SchemaRegistry(server.url, bearer_token="t0k3n").latest("s")
+        with (
+            serving(away) as server,
+            pytest.raises(SchemaRegistryError, match="a redirect to") as caught,
+        ):
+            await SchemaRegistry(server.url, bearer_token="t0k3n").latest("s")
         assert not other.requests
         assert "s3cr3t" not in str(caught.value)
 
 
 async def test_requests_at_the_same_time_share_connections() -> None:
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         registry = SchemaRegistry(server.url)
         await asyncio.gather(*(registry.version("s", number) for number in range(100)))
         assert len(server.requests) == 100
-        assert server.connections <= 20
+        assert len(server.connections) <= 20
 
 
 async def test_a_request_that_waits_for_a_connection_loses_no_time() -> None:
     seconds = 0.5
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         sessions = Sessions(None)
         settings = http_settings([Secret(server.url)], Credentials(), {}, seconds)
         transport = HttpTransport(settings.with_retries(0, None, None), sessions, Random())
@@ -535,7 +513,7 @@ def test_one_registry_serves_one_event_loop_after_the_other() -> None:
     registry: list[SchemaRegistry] = []
 
     async def ask() -> int:
-        async with scripted_registry(ONE) as server:
+        with serving(ONE) as server:
             if not registry:
                 registry.append(SchemaRegistry([server.url]))
             found = await asyncio.gather(registry[0].version("s", 1), registry[0].latest("s"))
@@ -544,10 +522,10 @@ def test_one_registry_serves_one_event_loop_after_the_other() -> None:
     assert asyncio.run(ask()) == 1
 
     async def abandon() -> None:
-        async with scripted_registry(hang) as server:
+        with serving(silence) as server:
             made = SchemaRegistry(server.url)
             task = asyncio.create_task(made.latest("s"))
-            await server.asked.wait()
+            await until(lambda: server.requests)
             task.cancel()
             registry[:] = [made]
 
@@ -559,7 +537,7 @@ def test_one_registry_serves_one_event_loop_after_the_other() -> None:
 async def test_tls_with_an_authority_of_one_s_own() -> None:
     authority = Authority()
     certificate = authority.issue("registry", hosts=("127.0.0.1",))
-    async with scripted_registry(ONE, tls=certificate.server_context()) as server:
+    with serving(ONE, tls=certificate.server_context()) as server:
         trusting = SchemaRegistry(
             server.url, ssl_context=ssl.create_default_context(cadata=authority.pem)
         )
@@ -570,7 +548,7 @@ async def test_tls_with_an_authority_of_one_s_own() -> None:
 
 
 async def test_a_plain_server_behind_https_is_an_error() -> None:
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         registry = quick(server.url.replace("http:", "https:"), seconds=0.5)
         with pytest.raises(SchemaRegistryUnavailableError, match=r"connection within 0\.2 s"):
             await registry.latest("s")

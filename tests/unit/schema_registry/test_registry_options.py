@@ -31,17 +31,10 @@ from aioproducer.schema_registry.rest.origins import (
     registry_properties,
 )
 from aioproducer.testing.certificates import Authority
-from tests.support.scripted_registry import (
-    Reply,
-    Request,
-    ScriptedRegistry,
-    reply,
-    scripted_registry,
-)
-from tests.unit.auth.http_server import answer, serving
+from tests.support.http_server import Reply, Request, Server, answer, serving
 from tests.unit.auth.tokens_for_tests import shown_of_error
 
-ONE = reply(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
+ONE = answer(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
 URL = "schema.registry.url"
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -49,7 +42,7 @@ JAAS = (
 )
 
 
-async def asked(properties: dict[str, Any], server: ScriptedRegistry) -> Request:
+async def asked(properties: dict[str, Any], server: Server) -> Request:
     registry = SchemaRegistry.from_properties({URL: server.url, **properties})
     await registry.latest("s")
     return server.requests[-1]
@@ -91,13 +84,13 @@ async def test_credentials(
     properties: dict[str, Any], authorization: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REGISTRY_PASSWORD", "from the environment")
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         request = await asked(properties, server)
         assert request.headers.get("authorization") == authorization
 
 
 async def test_the_properties_of_a_producer_are_not_looked_at(tmp_path: Path) -> None:
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         file = tmp_path / "client.properties"
         file.write_text(
             f"{URL}={server.url.replace('//', '//anna:s3cr3t@')}\n"
@@ -120,11 +113,11 @@ async def test_the_properties_of_a_producer_are_not_looked_at(tmp_path: Path) ->
 
 async def test_tokens_of_an_endpoint() -> None:
     with serving(answer(200, {"access_token": "t0k3n", "expires_in": 60})) as endpoint:
-        async with scripted_registry(ONE) as server:
+        with serving(ONE) as server:
             request = await asked(
                 {
                     "bearer.auth.credentials.source": "OAUTHBEARER",
-                    "bearer.auth.issuer.endpoint.url": endpoint.url,
+                    "bearer.auth.issuer.endpoint.url": endpoint.token_url,
                     "bearer.auth.client.id": "me",
                     "bearer.auth.client.secret": "s3cr3t",
                     "bearer.auth.scope": "schemas",
@@ -136,7 +129,7 @@ async def test_tokens_of_an_endpoint() -> None:
             "grant_type": "client_credentials",
             "scope": "schemas",
         }
-        assert endpoint.requests[0].header("Authorization") == basic("me:s3cr3t")
+        assert endpoint.requests[0].headers["Authorization"] == basic("me:s3cr3t")
 
 
 @pytest.mark.parametrize("store", ["PEM file", "PEM text", "PKCS12"])
@@ -169,7 +162,7 @@ async def test_tls_with_certificates_of_both_sides(store: str, tmp_path: Path) -
             f"{prefix}truststore.location": str(tmp_path / "trust.pem"),
             f"{prefix}enabled.protocols": "TLSv1.3",
         }
-    async with scripted_registry(ONE, tls=server_context) as server:
+    with serving(ONE, tls=server_context) as server:
         await asked(properties, server)
         trust = {name: each for name, each in properties.items() if "truststore" in name}
         with pytest.raises(SchemaRegistryUnavailableError):
@@ -201,8 +194,8 @@ def test_numbers() -> None:
 
 
 async def test_a_proxy_is_asked() -> None:
-    async with scripted_registry(ONE) as proxy:
-        host, _, port = proxy.url[7:].partition(":")
+    with serving(ONE) as proxy:
+        host, _, port = proxy.address.partition(":")
         registry = SchemaRegistry.from_properties(
             {URL: "http://registry.example:8081", "proxy.host": host, "proxy.port": port}
         )
@@ -213,7 +206,7 @@ async def test_a_proxy_is_asked() -> None:
 
 
 async def test_retries_can_be_switched_off() -> None:
-    async with scripted_registry(reply(503)) as server:
+    with serving(answer(503)) as server:
         with pytest.raises(SchemaRegistryUnavailableError):
             await asked({"max.retries": "0"}, server)
         assert len(server.requests) == 1
@@ -265,7 +258,7 @@ async def test_a_pickle_has_the_placeholder_and_not_its_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("REGISTRY_PASSWORD", "s3cr3t")
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         registry = SchemaRegistry.from_properties(
             {URL: server.url, "basic.auth.user.info": "anna:${env:REGISTRY_PASSWORD}"}
         )
@@ -281,20 +274,20 @@ def test_the_url_is_required() -> None:
         SchemaRegistry.from_properties({})
 
 
-REFUSED = reply(401, {"error_code": 401, "message": "Unauthorized"})
+REFUSED = answer(401, {"error_code": 401, "message": "Unauthorized"})
 PASSWORD = "s3cr3t:w/ith@all"
 PAIR = b64encode(f"anna:{PASSWORD}".encode()).decode()
 BASIC = f"Basic {PAIR}"
 
 
 async def test_basic_authentication() -> None:
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         await SchemaRegistry(server.url, username="anna", password=PASSWORD).latest("s")
         in_url = server.url.replace("//", "//anna:s3cr3t%3Aw%2Fith%40all@")
         registry = SchemaRegistry(in_url)
         await registry.latest("s")
         assert server.authorizations() == [BASIC, BASIC]
-        assert {each.headers["host"] for each in server.requests} == {server.url[7:]}
+        assert {each.headers["host"] for each in server.requests} == {server.address}
     assert "s3cr3t" not in repr(registry)
     error = await error_of(registry)
     assert "s3cr3t" not in f"{error} {error.url} {shown_of_error(error)}"
@@ -310,7 +303,7 @@ async def error_of(registry: SchemaRegistry) -> SchemaRegistryError:
 
 
 async def test_each_address_has_its_own_credentials() -> None:
-    async with scripted_registry(reply(503)) as first, scripted_registry(ONE) as second:
+    with serving(answer(503)) as first, serving(ONE) as second:
         urls = [first.url.replace("//", "//a:b@"), second.url]
         await SchemaRegistry(urls).latest("s")
         assert first.authorizations()[0] is not None
@@ -318,7 +311,7 @@ async def test_each_address_has_its_own_credentials() -> None:
 
 
 async def test_a_token_as_text() -> None:
-    async with scripted_registry(ONE, REFUSED) as server:
+    with serving(ONE, REFUSED) as server:
         registry = SchemaRegistry(server.url, bearer_token="t0k3n")
         await registry.latest("s")
         with pytest.raises(SchemaRegistryAuthenticationError, match="Unauthorized"):
@@ -349,7 +342,7 @@ class Tokens:
 @pytest.mark.parametrize("way", ["plain", "coroutine", "returns_awaitable"])
 async def test_a_token_of_a_function_is_asked_for_again_when_it_is_refused(way: str) -> None:
     tokens = Tokens()
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         registry = SchemaRegistry(server.url, bearer_token=getattr(tokens, way))
         await registry.version("s", 1)
         await registry.version("s", 2)
@@ -369,7 +362,7 @@ async def test_a_function_that_hangs_is_left_in_time() -> None:
         await asyncio.Event().wait()
         return ""
 
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         registry = SchemaRegistry(server.url, bearer_token=hangs, timeout=0.1)
         with pytest.raises(SchemaRegistryUnavailableError, match=r"no token within 0\.1 s"):
             await registry.latest("s")
@@ -379,10 +372,10 @@ async def test_one_new_token_serves_all_that_were_refused() -> None:
     tokens = Tokens()
     valid = "Bearer token-1"
 
-    async def judge(request: Request, writer: asyncio.StreamWriter) -> None:
-        writer.write(ONE if request.headers["authorization"] == valid else REFUSED)
+    def judge(request: Request, _: object) -> bytes:
+        return ONE if request.headers["authorization"] == valid else REFUSED
 
-    async with scripted_registry(judge) as server:
+    with serving(judge) as server:
         registry = SchemaRegistry(server.url, bearer_token=tokens.coroutine)
         await registry.version("s", 0)
         valid = "Bearer token-2"
@@ -414,17 +407,17 @@ def fails_with(error: BaseException) -> Callable[[], str]:
 async def test_a_function_that_gives_no_token(
     give: Any, error: type[ProducerError], said: str
 ) -> None:
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         with pytest.raises(ProducerError, match=said) as caught:
             await SchemaRegistry(server.url, bearer_token=give).latest("s")
         assert type(caught.value) is error
         assert not server.requests
 
 
-async def echo(request: Request, writer: asyncio.StreamWriter) -> None:
+def echo(request: Request, _: object) -> bytes:
     """A registry that repeats what it was sent."""
     said = {"error_code": 50001, "message": f"you said {request.headers}"}
-    writer.write(reply(status, said))
+    return answer(status, said)
 
 
 status = 422
@@ -434,10 +427,10 @@ status = 422
 async def test_no_error_shows_a_secret(answered: int, caplog: pytest.LogCaptureFixture) -> None:
     global status
     status = answered
-    scripts: list[Reply] = [echo, reply(200, b"no"), b"HTTP/1.1 nonsense", b""]
+    scripts: list[Reply] = [echo, answer(200, b"no"), b"HTTP/1.1 nonsense", b""]
     with caplog.at_level(logging.DEBUG):
         for script in scripts:
-            async with scripted_registry(script) as server:
+            with serving(script) as server:
                 for registry in (
                     SchemaRegistry(server.url, username="anna", password=PASSWORD, timeout=0.3),
                     SchemaRegistry(server.url, bearer_token="s3cr3t-token", timeout=0.3),
@@ -500,7 +493,7 @@ def test_arguments_that_cannot_be_used(arguments: dict[str, Any], said: str) -> 
 
 
 async def test_a_client_survives_a_pickle() -> None:
-    async with scripted_registry(ONE) as server:
+    with serving(ONE) as server:
         for registry in (
             SchemaRegistry(server.url, username="anna", password=PASSWORD, latest_ttl=5.0),
             SchemaRegistry(server.url, bearer_token=token_of_a_module),
@@ -511,7 +504,7 @@ async def test_a_client_survives_a_pickle() -> None:
             assert (await twin.latest("s")).id == 1
             assert twin.latest_ttl == registry.latest_ttl
             first, second = server.requests[-2:]
-            assert second.headers == first.headers
+            assert second.headers.items() == first.headers.items()
 
 
 def token_of_a_module() -> str:
