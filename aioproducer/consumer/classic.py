@@ -70,10 +70,13 @@ class ClassicMember(Member):
         """True while the coordinator is asked for partitions."""
         self._life = 0
         """The number of times that the group has gone on without the member."""
-        self._contradicted = 0
-        """The heartbeats in a row that speak of another generation while the member joins."""
+        self._contradicted = inf
+        """The real clock's time from which on a heartbeat ends a join if the coordinator speaks of
+        another generation again, as it has done; infinite: it has not."""
         self._heartbeats = asyncio.Event()
         """Set while the coordinator may know the member."""
+        self._next_heartbeat = -inf
+        """The real clock's time at which a heartbeat is due."""
         self._had: tuple[TopicPartition, ...] = ()
         """The partitions before the last eager rebalance, for an assignor that is sticky."""
         self._subscribed: tuple[str, ...] = ()
@@ -136,14 +139,16 @@ class ClassicMember(Member):
         self._subscribed = await self._look()
         if self._life != life:
             return False
-        self._joins, self._contradicted = True, 0
+        self._joins, self._contradicted = True, inf
         try:
             synced = await self._join_and_sync(life)
         finally:
             self._joins = False
         if synced is None or self._life != life:
             return False
-        self._heartbeats.set()
+        # All members get their partitions at one time, so all of them notice the next rebalance at
+        # one time: none has to wait for the others to join.
+        self._restart_heartbeats()
         if self._ends:  # its partitions stay as they are until it leaves
             return True
         await self._take(frozenset(synced.partitions))
@@ -190,7 +195,8 @@ class ClassicMember(Member):
         generation = self.identity.generation if owned else NO_GENERATION
         data = subscription_bytes(self._subscribed, owned, generation, rack=settings.rack)
         life = self._life
-        self._heartbeats.set()  # they notice a coordinator that dies, also before there is an id
+        if not self._heartbeats.is_set():
+            self._restart_heartbeats()  # they notice a coordinator that dies, also before an id
         for _ in range(2):
             request = JoinGroup(
                 self.identity,
@@ -344,16 +350,14 @@ class ClassicMember(Member):
         The coordinator needs none then. Their answers tell a join that takes long from one that
         waits for a dead coordinator, which the end of the connection ends, too.
         """
-        interval = self._settings.heartbeat_interval / 1000
         timeout = self._settings.heartbeat_timeout
-        pause = interval
         while True:
             await self._heartbeats.wait()
-            await asyncio.sleep(pause)
-            pause = interval
-            if not self._heartbeats.is_set():
-                continue
+            if (rest := self._next_heartbeat - self.session.real_clock()) > 0:
+                await asyncio.sleep(rest)
+                continue  # a join may have completed meanwhile
             identity, asked = self.identity, self.session.real_clock()
+            self._restart_heartbeats()
             try:
                 code = await self._link.ask(Heartbeat(identity), timeout)
             except ProducerError as error:
@@ -363,7 +367,11 @@ class ClassicMember(Member):
                 continue
             if self._heartbeats.is_set() and self.identity == identity:
                 self._take_heartbeat(code, asked)
-                pause = max(asked + interval - self.session.real_clock(), 0)
+
+    def _restart_heartbeats(self) -> None:
+        """Send the next heartbeat an interval from now. Source: Kafka's ``Heartbeat``."""
+        self._next_heartbeat = self.session.real_clock() + self._settings.heartbeat_interval / 1000
+        self._heartbeats.set()
 
     def _take_heartbeat(self, code: int, asked: float) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
@@ -371,21 +379,22 @@ class ClassicMember(Member):
         elif self.session.last_heartbeat is not None:
             self.session.alive(asked)
         if self._joins:
-            self._take_heartbeat_of_join(code)
+            self._take_heartbeat_of_join(code, asked)
         else:
             self._take_refusal(code, "Heartbeat")
 
-    def _take_heartbeat_of_join(self, code: int) -> None:
+    def _take_heartbeat_of_join(self, code: int, asked: float) -> None:
         """The join's answer says what is to do, unless it can't be on its way any more."""
         reaction = self._link.react(code)
         if self.session.last_heartbeat is None or reaction not in LOST:
-            self._contradicted = 0
+            self._contradicted = inf
         elif reaction is Reaction.JOIN_AS_NEW:
             self._take_refusal(code, "Heartbeat")
+        elif asked >= self._contradicted:
+            self._link.stop_waiting("the coordinator has ended the join without the member")
         else:
-            self._contradicted += 1
-            if self._contradicted > 1:
-                self._link.stop_waiting("the coordinator has ended the join without the member")
+            patience = self._settings.heartbeat_timeout
+            self._contradicted = min(self._contradicted, self.session.real_clock() + patience)
 
     # --- the end -----------------------------------------------------------------------------
 

@@ -311,6 +311,30 @@ async def reads(reader: Consumer, found: list[ConsumerRecord]) -> None:
         await asyncio.sleep(0.5)
 
 
+def test_no_member_waits_for_another_ones_heartbeat() -> None:
+    """All have got their partitions at one time, and so they notice the next rebalance at one."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 12, 6)
+        options: dict[str, Any] = {"heartbeat_interval_ms": 3_000}
+        async with consumer(world, **options) as first:
+            await asyncio.sleep(10.5)
+            async with consumer(world, **options) as second:
+                await asyncio.sleep(10)
+                for wait in (20, 21, 22):
+                    async with consumer(world, **options):
+                        await asyncio.sleep(wait)
+                    await asyncio.sleep(wait)
+                took = [
+                    each.metrics()["consumer-coordinator-metrics"]["rebalance-latency-max"]
+                    for each in (first, second)
+                ]
+                assert first.health().rebalances > 6
+                assert max(took) < 500, "milliseconds"
+
+    live(life, 6)
+
+
 def test_a_join_that_waits_is_a_rebalance() -> None:
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 600, 4)
