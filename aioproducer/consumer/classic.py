@@ -85,7 +85,7 @@ class ClassicMember(Member):
         self._looked = -inf
         """The clock's time of the last look at all topics."""
         self._divided: PartitionCounts | None = None
-        """The assignment that the member computed as the leader; None: it leads no group."""
+        """The number of partitions of each topic that a leader watches; None: it leads no group."""
 
     @property
     def cooperative(self) -> bool:
@@ -176,7 +176,7 @@ class ClassicMember(Member):
         """The coordinator's answer to SyncGroup, which gives the member its partitions."""
         self._divided = None
         assignment: Mapping[str, bytes] = {}
-        if joined.leader == joined.member_id and not joined.skip_assignment:
+        if joined.leader == joined.member_id:
             assignment = await self._divide(joined)
         request = SyncGroup(self.identity, joined.protocol, assignment)
         began = self._clock()
@@ -219,7 +219,10 @@ class ClassicMember(Member):
         return joined
 
     async def _divide(self, joined: Joined) -> Mapping[str, bytes]:
-        """The partitions of all members, by this one as their leader."""
+        """The partitions of all members, by this one as their leader.
+
+        A static leader that has come back watches the topics and leaves the assignment (KIP-814).
+        """
         members = await in_turns(subscriptions_of(joined.members))
         topics = {topic for member in members for topic in member.topics}
         layout = await self._topics.layout(topics, racks=any(member.rack for member in members))
@@ -230,6 +233,8 @@ class ClassicMember(Member):
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
         self._divided = {topic: layout.counts.get(topic, 0) for topic in topics}
+        if joined.skip_assignment:
+            return {}
         assignment = await in_turns(assign(members, layout))
         return await in_turns(assignments_bytes(assignment))
 

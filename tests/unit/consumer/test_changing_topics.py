@@ -130,6 +130,30 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
     live(life, 2)
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_static_leader_that_has_come_back_finds_partitions_that_are_added(strategy: str) -> None:
+    """The coordinator leaves the assignment as it was (KIP-814), and the leader still watches."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 2)
+        options: dict[str, Any] = {
+            "partition_assignment_strategy": strategy,
+            "metadata_max_age_ms": 3_000,
+        }
+        leader: dict[str, Any] = {"group_instance_id": "a", **options}
+        async with consumer(world, **leader):
+            await asyncio.sleep(10)
+        async with consumer(world, **leader) as again:
+            await asyncio.sleep(5)
+            assert again.health().generation == 1, "the group has gone on as it was"
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.add_partitions("orders", 3)
+            await asyncio.sleep(15)
+            assert len(again.assignment) == 3
+
+    live(life, 2)
+
+
 @each_protocol
 @each_reset
 @pytest.mark.parametrize("wanted", ["later", re.compile("lat.*")])
