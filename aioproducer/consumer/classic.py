@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from math import inf
 from typing import Any, Final
 
-from aioproducer.consumer.member import Member, MemberSurroundings
+from aioproducer.consumer.member import MISSING_TOPIC_SECONDS, Member, MemberSurroundings
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -54,9 +54,6 @@ ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], TopicLayout], Steps[A
     STICKY: lambda members, topics: sticky_steps(members, topics.counts),
     COOPERATIVE: lambda members, topics: cooperative_steps(members, topics.counts),
 }
-
-_MISSING_TOPIC_SECONDS: Final = 5.0
-"""Seconds from one look for a topic that does not exist to the next."""
 
 
 class ClassicMember(Member):
@@ -270,7 +267,7 @@ class ClassicMember(Member):
         """
         interval = self._settings.topics_interval
         while True:
-            await asyncio.sleep(min(interval, _MISSING_TOPIC_SECONDS))
+            await asyncio.sleep(min(interval, MISSING_TOPIC_SECONDS))
             if self.rebalance_began is not None or self._rebalance.is_set():
                 continue
             divided, is_old = self._divided, self._clock() - self._looked >= interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from aioproducer.consumer.coordinator import CoordinatorLink
@@ -13,11 +13,15 @@ from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.assignors import TopicLayout
 from aioproducer.engine.groups.requests import Membership
+from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
+
+MISSING_TOPIC_SECONDS: Final = 5.0
+"""Seconds from one look for a topic that does not exist to the next."""
 
 
 class MemberSettings(NamedTuple):
@@ -83,6 +87,9 @@ class Topics(Protocol):
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
         """The id of each topic that exists."""
 
+    async def look_for_missing(self) -> bool:
+        """Look for topics that were not seen so far. False: there is no such name."""
+
 
 class MemberSurroundings(NamedTuple):
     """The arguments of a member of either protocol."""
@@ -132,7 +139,8 @@ class Member(ABC):
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
         if self._ends:
             return
-        self._running = {name: new_task(job) for name, job in self._jobs().items()}
+        jobs = {"missing topics": self._look_for_missing(), **self._jobs()}
+        self._running = {name: new_task(job) for name, job in jobs.items()}
         left = set(self._running.values())
         try:
             while left:
@@ -164,6 +172,16 @@ class Member(ABC):
     @abstractmethod
     def _lasting(self) -> Collection[str]:
         """The jobs that a commit needs now."""
+
+    async def _look_for_missing(self) -> None:
+        """Have topics that do not exist in the log and in the health: a name may be mistyped."""
+        some = True
+        while some:
+            await asyncio.sleep(MISSING_TOPIC_SECONDS)
+            try:
+                some = await self._topics.look_for_missing()
+            except ProducerError as error:
+                logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
 
     async def _settle(self) -> None:
         """Get ready for a join: the loss is reported to the application."""

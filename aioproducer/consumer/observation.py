@@ -19,6 +19,7 @@ from aioproducer.consumer.metrics import (
     partition_metrics,
 )
 from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.subscription import GroupTopics
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.metrics.names import values_by_node, values_of_whole
 from aioproducer.errors import ProducerError
@@ -38,6 +39,7 @@ class Observation:
         progress: Progress,
         source: RecordSource,
         stats: ConsumerStats,
+        topics: GroupTopics,
     ) -> None:
         self._group_id = group_id
         self._longest_work = longest_work
@@ -50,6 +52,7 @@ class Observation:
         self._handed_out = 0, 0.0
         """The number of records that the application had got, and when that was first seen."""
         self._stats = stats
+        self._topics = topics
 
     def health(
         self, client_id: str, failure: ProducerError | None, why_no_answer: Callable[[], str]
@@ -96,6 +99,7 @@ class Observation:
             found.append(f"the member is not in group {self._group_id!r}")
         elif (began := self._member.rebalance_began) is not None:
             found.append(f"a rebalance has been in progress for {now - began:.0f} s")
+        found += self._topics.missing
         begun = self._progress.partitions
         if (call := self._assignment.oldest_call) is not None:
             found.append(f"the callback {call[0]!r} has been running for {now - call[1]:.0f} s")

@@ -109,6 +109,7 @@ class ConsumerParts:
             self.progress,
             self.source,
             stats,
+            topics,
         )
         # A broker that takes long for a push must not hold up heartbeats, so it holds up fetches.
         observed = self.observation.metrics, self._labels

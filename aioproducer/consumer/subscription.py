@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -57,17 +57,18 @@ class Subscription:
         return topic in self._names
 
     @property
+    def wanted(self) -> tuple[TopicOrPattern, ...]:
+        """All names and patterns."""
+        return (*self._names, *self._patterns)
+
+    @property
     def names(self) -> tuple[str, ...] | None:
         """The topics that are subscribed to; None: there are patterns."""
         return None if self._patterns else self._names
 
     def topics(self, found: ClusterDescription) -> tuple[str, ...]:
-        """The names that are subscribed to now. Kafka's internal topics match no pattern."""
-        matching = sorted(
-            name
-            for name, topic in found.topics.items()
-            if not topic.internal and any(each.fullmatch(name) for each in self._patterns)
-        )
+        """The names that are subscribed to now."""
+        matching = sorted(name for each in self._patterns for name in _matching(each, found))
         return tuple(dict.fromkeys([*self._names, *matching]))
 
 
@@ -86,6 +87,8 @@ class GroupTopics:
         )
         """The number of partitions of each topic by name and id when the member started, infinite
         for a topic with an error; None: they are not known yet."""
+        self._unseen: dict[TopicOrPattern, str] = dict.fromkeys(subscription.wanted, "")
+        """The names and patterns of which no topic was seen so far, and what a look has found."""
 
     def names_it(self, topic: str) -> bool:
         """True if ``topic`` is wanted by its name, False if by a pattern."""
@@ -96,7 +99,7 @@ class GroupTopics:
         names = self._subscription.names
         if names is not None and self._first is not None:
             return names
-        found = await self._client.describe(names)
+        found = await self._describe(names)
         wanted = self._subscription.topics(found)
         if self._first is None:
             self._first = {
@@ -116,7 +119,7 @@ class GroupTopics:
         """
         if self._first is None:
             await self.subscribed()
-        found = await self._client.describe(dict.fromkeys(where.topic for where in partitions))
+        found = await self._describe(dict.fromkeys(where.topic for where in partitions))
         for name, topic in found.topics.items():
             if topic.error_code:
                 raise error_about(f"topic {name!r}", topic.error_code)
@@ -149,17 +152,9 @@ class GroupTopics:
         return TopicLayout(_counts(found), await in_turns(_racks(found)) if racks else {})
 
     async def _existing(self, topics: Iterable[str]) -> ClusterDescription:
-        found = await self._client.describe(tuple(topics))
+        found = await self._describe(tuple(topics))
         for name, topic in found.topics.items():
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                logger.repeated(
-                    logging.WARNING,
-                    name,
-                    "Group %r: there is no topic %r; it is read once it exists",
-                    self._group_id,
-                    name,
-                )
-            elif topic.error_code:
+            if topic.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 error = error_about(f"topic {name!r}", topic.error_code)
                 if self._subscription.names_it(name):
                     raise error
@@ -168,8 +163,55 @@ class GroupTopics:
 
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
         """The id of each topic that exists."""
-        found = await self._client.describe(tuple(topics))
+        found = await self._describe(tuple(topics))
         return {name: each.topic_id for name, each in found.topics.items() if each.topic_id}
+
+    @property
+    def missing(self) -> list[str]:
+        """The names and patterns of which no topic was seen so far, one line each."""
+        return [problem for problem in self._unseen.values() if problem]
+
+    async def look_for_missing(self) -> bool:
+        """Look for topics that were not seen so far. False: there is no such name."""
+        if names := [each for each in self._unseen if isinstance(each, str)]:
+            await self._describe(names)
+        return bool(names)
+
+    async def _describe(self, topics: Collection[str] | None) -> ClusterDescription:
+        """The cluster and ``topics``, None: all. Those that are missing are in the log."""
+        found = await self._client.describe(topics)
+        missing: dict[TopicOrPattern, str] = {
+            name: f"there is no topic {name!r}"
+            for name, topic in found.topics.items()
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+        for each in tuple(self._unseen):
+            if isinstance(each, str):
+                seen, problem = each in found.topics, f"there is no topic {each!r}"
+            else:
+                seen, problem = any(_matching(each, found)), f"no topic matches {each.pattern!r}"
+            if seen and each not in missing:
+                del self._unseen[each]
+            elif seen or topics is None:
+                self._unseen[each] = missing[each] = problem
+        for problem in missing.values():
+            logger.repeated(
+                logging.WARNING,
+                problem,
+                "Group %r: %s; it is read once it exists",
+                self._group_id,
+                problem,
+            )
+        return found
+
+
+def _matching(pattern: re.Pattern[str], found: ClusterDescription) -> Iterator[str]:
+    """The names of the topics that match. Kafka's internal topics match no pattern."""
+    return (
+        name
+        for name, topic in found.topics.items()
+        if not topic.internal and pattern.fullmatch(name)
+    )
 
 
 def _counts(found: ClusterDescription) -> dict[str, int]:

@@ -75,6 +75,52 @@ def test_a_topic_of_a_pattern_that_goes_is_left() -> None:
     live(life)
 
 
+@each_protocol
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        ("ordres", "there is no topic 'ordres'"),
+        (re.compile("ordre.*"), "no topic matches 'ordre.*'"),
+    ],
+)
+def test_a_topic_that_does_not_exist_is_told(
+    protocol: str,
+    reset: str,
+    members: int,
+    wanted: Any,
+    problem: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its name may be mistyped."""
+
+    async def life(world: SimulatedWorld) -> None:
+        options: dict[str, Any] = {
+            "topics": (wanted, "orders"),
+            "group_protocol": protocol,
+            "auto_offset_reset": reset,
+            "metadata_max_age_ms": 20_000,
+        }
+        async with AsyncExitStack() as stack:
+            readers = [
+                await stack.enter_async_context(consumer(world, client_id=each, **options))
+                for each in "ab"[:members]
+            ]
+            await asyncio.sleep(30)
+            for each in readers:
+                assert each.health().state == "joined"
+                assert each.health().problems == (problem,)
+                said = [line for line in caplog.messages if f"[{each.client_id}]" in line]
+                assert any(f"Group 'g': {problem}; it is read once" in line for line in said)
+            world.cluster.create_topic("ordres", 2)
+            await asyncio.sleep(60)
+            assert {at.topic for each in readers for at in each.assignment} == {"orders", "ordres"}
+            assert not any(each.health().problems for each in readers)
+
+    live(life)
+
+
 # --- new partitions ----------------------------------------------------------------------------
 
 each_reset = pytest.mark.parametrize("reset", ["latest", "by_duration:PT1S"])
