@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from aioproducer.engine.groups.assignors import (
 from aioproducer.engine.groups.assignors.member import NO_GENERATION
 from aioproducer.engine.groups.requests import (
     LOST,
+    GroupKind,
     Heartbeat,
     Joined,
     JoinGroup,
@@ -34,6 +36,7 @@ from aioproducer.engine.groups.requests import (
     SyncGroup,
 )
 from aioproducer.engine.groups.subscription import (
+    PROTOCOL_TYPE,
     assignments_bytes,
     subscription_bytes,
     subscriptions_of,
@@ -210,6 +213,12 @@ class ClassicMember(Member):
             if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
                 break
             self.identity = self.identity._replace(member_id=joined.member_id)
+        if joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            raise kafka_error(
+                joined.error_code,
+                f"JoinGroup of group {self._link.group_id!r}: INCONSISTENT_GROUP_PROTOCOL: "
+                f"{await self._inconsistency()}",
+            )
         if joined.error_code:
             self._take_refusal(joined.error_code, "JoinGroup")
             return None
@@ -301,19 +310,27 @@ class ClassicMember(Member):
     def _take_refusal(self, code: int, what: str) -> None:
         """Do what the error ``code`` asks for. Raises an error that no retry can mend."""
         reaction = self._link.react(code)
-        if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            raise kafka_error(
-                code,
-                f"{what} of group {self._link.group_id!r}: INCONSISTENT_GROUP_PROTOCOL: other "
-                "members have another partition_assignment_strategy than "
-                f"{self._settings.assignor!r}; use the same",
-            )
         if reaction is Reaction.FAIL:
             raise error_about(f"{what} of group {self._link.group_id!r}", code)
         if reaction in LOST:
             self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
         elif reaction is Reaction.REBALANCE:
             self._rebalance.set()
+
+    async def _inconsistency(self) -> str:
+        """Why the group has no protocol in common with this member, and what to set."""
+        protocol = kind = ""
+        with suppress(ProducerError):
+            kinds = GroupKind(self._link.group_id)
+            protocol, kind = await self._link.ask(kinds, self._settings.heartbeat_timeout)
+        if protocol not in ("", PROTOCOL_TYPE):
+            return f"it is a group of the type {protocol!r}, not of consumers; use another group_id"
+        if kind == "consumer":
+            return "its members have group_protocol='consumer'; use the same"
+        return (
+            "other members have another partition_assignment_strategy than "
+            f"{self._settings.assignor!r}; use the same"
+        )
 
     def refused(self, code: int) -> bool:
         """A commit has brought the error ``code``: the group continues without the member.

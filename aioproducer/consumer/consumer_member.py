@@ -206,6 +206,11 @@ class ConsumerMember(Member):
     def _take_refusal(self, code: int, what: str, message: str = "") -> None:
         reaction = self._link.react(code)
         if reaction is Reaction.FAIL:
+            if code == ErrorCode.GROUP_ID_NOT_FOUND and self.identity.generation == JOINING:
+                message = (
+                    f"{message.rstrip('.') or 'it is a group of another kind'}; use another "
+                    "group_id, or group_protocol='classic' if its members have that"
+                )
             text = f"{what} of group {self._link.group_id!r}: {explain(code, message or None)}"
             if code == ErrorCode.UNSUPPORTED_VERSION:
                 raise _too_old(text)

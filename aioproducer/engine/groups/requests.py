@@ -2,7 +2,8 @@
 
 JoinGroup takes part in the next generation of a group, SyncGroup hands in the assignment (as the
 leader) and gets one's own part, Heartbeat says that the member lives, LeaveGroup frees its
-partitions at once. ConsumerGroupHeartbeat is the one request of a member of KIP-848.
+partitions at once. ConsumerGroupHeartbeat is the one request of a member of KIP-848. ListGroups
+says why a group refuses a member.
 
 Source of the reactions to errors: Kafka's ``AbstractCoordinator``, ``ConsumerCoordinator`` and
 ``AbstractHeartbeatRequestManager``.
@@ -33,6 +34,7 @@ __all__ = [
     "LOST",
     "ConsumerHeartbeat",
     "FetchedOffsets",
+    "GroupKind",
     "GroupOffsetFetch",
     "Heartbeat",
     "JoinGroup",
@@ -243,6 +245,25 @@ class Heartbeat(SchemaRequest):
     def read(self, response: Any) -> int:
         """The error code."""
         return int(response.error_code)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind(SchemaRequest):
+    """Ask a coordinator of which kind a group is, which it refuses to let a member join."""
+
+    group_id: str
+    api = Api.LIST_GROUPS
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.ListGroupsRequest()
+
+    def read(self, response: Any) -> tuple[str, str]:
+        """The type of its members' protocol, and its type (KIP-848); empty: it is not known."""
+        for each in response.groups:
+            if each.group_id == self.group_id:
+                return each.protocol_type, each.group_type or ""
+        return "", ""
 
 
 _FIRST_WITH_SEVERAL_MEMBERS: Final = 3

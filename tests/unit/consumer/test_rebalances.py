@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
-from aioproducer.engine.protocol import data_schema
-from aioproducer.errors import KafkaError, UnknownMemberIdError
+from aioproducer.engine.protocol import Api, data_schema
+from aioproducer.errors import GroupAuthorizationFailedError, KafkaError, UnknownMemberIdError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import (
@@ -581,5 +583,59 @@ def test_a_member_with_another_strategy_is_told_what_to_use() -> None:
                 ) as raised:
                     await anext(aiter(other))
         assert raised.value.name == "INCONSISTENT_GROUP_PROTOCOL"
+
+    live(life)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("connect", "it is a group of the type 'connect', not of consumers; use another group_id"),
+        ("consumer", "its members have group_protocol='consumer'; use the same"),
+        ("silent", "another partition_assignment_strategy than 'range'; use the same"),
+    ],
+)
+def test_a_member_that_a_group_of_another_kind_refuses_is_told_the_kind(
+    kind: str, says: str
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        model = model_of(world)
+        model.cluster.options = replace(
+            model.cluster.options, group_consumer_migration_policy="disabled"
+        )
+        strategy: dict[str, Any] = {"partition_assignment_strategy": "sticky"}
+        first = {"group_protocol": "consumer"} if kind == "consumer" else strategy
+        async with consumer(world, **first) as reader:
+            await anext(aiter(reader))
+            if kind == "connect":
+                group: Any = model.coordinators.groups.find("g")
+                group.protocol_type = "connect"
+            elif kind == "silent":
+                world.cluster.fail_next(Api.LIST_GROUPS, GroupAuthorizationFailedError)
+            async with consumer(world) as other:
+                with pytest.raises(KafkaError, match=re.escape(says) + r"$") as raised:
+                    await anext(aiter(other))
+        assert raised.value.name == "INCONSISTENT_GROUP_PROTOCOL"
+
+    live(life)
+
+
+def test_a_newer_member_that_a_classic_group_refuses_is_told_what_to_use() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        model = model_of(world)
+        model.cluster.options = replace(
+            model.cluster.options, group_consumer_migration_policy="disabled"
+        )
+        async with consumer(world) as first:
+            await anext(aiter(first))
+            async with consumer(world, group_protocol="consumer") as other:
+                with pytest.raises(
+                    KafkaError,
+                    match=r"group_id, or group_protocol='classic' if its members have that$",
+                ) as raised:
+                    await anext(aiter(other))
+        assert raised.value.name == "GROUP_ID_NOT_FOUND"
 
     live(life)
