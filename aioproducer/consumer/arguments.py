@@ -26,7 +26,8 @@ def check_group(group_id: Any, options: ConsumerOptions) -> None:
     """Raise :class:`ConfigError` for what no group takes."""
     if not isinstance(group_id, str) or not group_id.strip():
         raise ConfigError("group_id is the name of the group, a text that is not empty")
-    if options.heartbeat_interval_ms * 3 > options.session_timeout_ms:
+    classic = options.group_protocol == "classic"
+    if classic and options.heartbeat_interval_ms * 3 > options.session_timeout_ms:
         raise ConfigError(
             "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
             "heartbeat must not end the session"

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from aioproducer.config.kinds import INT_MAX, Boolean, Choice, Milliseconds, Nullable, Text
 from aioproducer.config.options import Group, Importance, option, options_of
+from aioproducer.errors import ConfigError
 
 __all__ = [
     "CONSUMER_OPTIONS",
@@ -45,7 +46,8 @@ class ConsumerOptions:
     """The options with their defaults.
 
     Raises:
-        ConfigError: a value is of the wrong type or out of range.
+        ConfigError: a value is of the wrong type or out of range, or an assignor is one of the
+            other protocol.
     """
 
     group_protocol: GroupProtocolOption = option(
@@ -83,8 +85,8 @@ class ConsumerOptions:
     heartbeat_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 3000, Group.READING, Importance.HIGH
     )
-    """The time between heartbeats, at most a third of `session_timeout_ms`. With
-    `group_protocol="consumer"` the brokers decide."""
+    """The time between heartbeats with `group_protocol="classic"`, at most a third of
+    `session_timeout_ms`. With `"consumer"` the brokers decide."""
 
     max_poll_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
@@ -110,6 +112,13 @@ class ConsumerOptions:
             object.__setattr__(self, name, row.default)
         for name in filter(given.__contains__, CONSUMER_OPTIONS):
             object.__setattr__(self, name, CONSUMER_OPTIONS[name].accept(given[name]))
+        own, other = "partition_assignment_strategy", "group_remote_assignor"
+        if self.group_protocol == "consumer":
+            own, other = other, own
+        if given.get(other) is not None:
+            raise ConfigError(
+                f"{other} has no effect with group_protocol={self.group_protocol!r}: use {own}"
+            )
 
 
 CONSUMER_OPTIONS: Final = options_of(ConsumerOptions)

@@ -105,12 +105,13 @@ class GroupLife:
     # --- members ---------------------------------------------------------------------------
 
     def _options(self, member: MemberPlan) -> dict[str, Any]:
+        protocol, strategy = self.plan.protocol, self.plan.strategy
         return {
             "group_id": GROUP,
             "client_id": self._client_id(member),
             "bootstrap_servers": self.world.cluster.bootstrap_servers,
-            "group_protocol": self.plan.protocol,
-            "partition_assignment_strategy": self.plan.strategy,
+            "group_protocol": protocol,
+            **({"partition_assignment_strategy": strategy} if protocol == "classic" else {}),
             "group_instance_id": member.instance,
             "auto_offset_reset": "earliest",
             "session_timeout_ms": SESSION_MS,

@@ -51,11 +51,9 @@ class Ledger:
 
 @each_protocol
 def test_offsets_of_partitions_that_stay_are_committed_in_a_rebalance(protocol: str) -> None:
-    options: dict[str, Any] = {
-        "group_protocol": protocol,
-        "partition_assignment_strategy": "cooperative-sticky",
-        "auto_commit": False,
-    }
+    options: dict[str, Any] = {"group_protocol": protocol, "auto_commit": False}
+    if protocol == "classic":
+        options["partition_assignment_strategy"] = "cooperative-sticky"
     rounds = 0
 
     async def life(world: SimulatedWorld) -> None:

@@ -56,6 +56,14 @@ def test_a_group_has_a_name(group_id: Any) -> None:
         ({"max_poll_interval_ms": "5 min"}, "max_poll_interval_ms='5 min'"),
         ({"partition_assignment_strategy": "alphabetical"}, "'cooperative-sticky'"),
         ({"partition_assignment_strategy": None}, "'cooperative-sticky'"),
+        (
+            {"group_protocol": "consumer", "partition_assignment_strategy": "range"},
+            "partition_assignment_strategy has no effect with group_protocol='consumer': use group",
+        ),
+        (
+            {"group_remote_assignor": "uniform"},
+            "group_remote_assignor has no effect with group_protocol='classic': use partition_",
+        ),
         ({"group_protocol": "share"}, "'classic' or 'consumer'"),
         ({"group_instance_id": ""}, "group_instance_id"),
         ({"isolation_level": "committed"}, "isolation_level='committed'"),
@@ -69,6 +77,11 @@ def test_a_group_has_a_name(group_id: Any) -> None:
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(says)):
         made("orders", **options)
+
+
+def test_brokers_decide_on_the_heartbeats_of_a_newer_group() -> None:
+    consumer = made("orders", group_protocol="consumer", session_timeout_ms=6_000)
+    assert consumer._options.session_timeout_ms == 6_000
 
 
 def test_each_consumer_has_a_client_id() -> None:

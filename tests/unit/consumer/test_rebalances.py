@@ -410,6 +410,9 @@ def test_the_end_of_each_partition_is_told_once(protocol: str, strategy: str, wa
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 40, 4)
         revoking = asyncio.Event()
+        options: dict[str, Any] = {"group_protocol": protocol}
+        if protocol == "classic":
+            options["partition_assignment_strategy"] = strategy
 
         def note(what: str, partitions: Collection[TopicPartition]) -> None:
             told.extend((what, each) for each in partitions)
@@ -426,8 +429,7 @@ def test_the_end_of_each_partition_is_told_once(protocol: str, strategy: str, wa
             on_revoked=revoked,
             on_lost=lambda partitions: note("ended", partitions),
             max_poll_interval_ms=60_000,
-            group_protocol=protocol,
-            partition_assignment_strategy=strategy,
+            **options,
         )
 
         async def read() -> None:
@@ -444,8 +446,7 @@ def test_the_end_of_each_partition_is_told_once(protocol: str, strategy: str, wa
         async with first:
             reading = asyncio.create_task(read())
             await asyncio.sleep(10)
-            options: dict[str, Any] = {"partition_assignment_strategy": strategy}
-            async with consumer(world, group_protocol=protocol, **options):
+            async with consumer(world, **options):
                 await asyncio.sleep(150)
                 assert revoking.is_set()
                 for _, where in told:
