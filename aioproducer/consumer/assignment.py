@@ -74,7 +74,13 @@ class Handlers(Protocol):
         """Begin with no further record of ``partitions``, but for those that fill gaps."""
 
     def works_on(self, partitions: Collection[TopicPartition]) -> bool:
-        """True while records of ``partitions`` wait for their turn."""
+        """True while records of ``partitions`` wait for their turn, which comes."""
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with no record of ``partitions`` until they are resumed."""
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Go on with ``partitions``."""
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no further record of ``partitions``."""
@@ -314,6 +320,8 @@ class Assignment:
         try:
             async with bound:
                 await self._finished(partitions)
+                if self.handlers is not None:
+                    self.handlers.drop(partitions)  # paused ones wait for no turn
                 await self._tell_of_revocation(partitions)
                 if self._settings.auto_commit():
                     timeout = self._settings.longest_call
@@ -468,13 +476,22 @@ class Assignment:
         """Go on: the coordinator has answered, and the member is in the group."""
         self.let_go(self.owned, Hold.SILENT)
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of ``partitions`` until :meth:`resume`."""
         self.hold(partitions, Hold.PAUSED)
+        if self.handlers is not None:
+            self.handlers.pause(partitions)
+        self.acknowledged.set()  # a revocation does not wait for what is paused
 
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Resume paused partitions."""
         self.let_go(partitions, Hold.PAUSED)
+        if self.handlers is not None:
+            self.handlers.resume(partitions)
+
+    def is_paused(self, where: TopicPartition) -> bool:
+        """True if the application has paused a partition."""
+        return bool(self._holds.get(where, 0) & Hold.PAUSED.value)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:

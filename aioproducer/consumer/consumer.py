@@ -478,7 +478,7 @@ class Consumer:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of ``partitions`` until :meth:`resume`. They stay assigned to this
-        member."""
+        member. With :meth:`run`, no handler begins with one of their records from now on."""
         self._assignment.pause(self._owned(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -46,15 +46,17 @@ class _Task(NamedTuple):
     size: int
 
 
-class _Lane(deque[_Task]):
-    """Records that are handled one after another, without the one in work."""
+class _Lane:
+    """Records that are handled one after another."""
 
-    __slots__ = ("is_ready",)
+    __slots__ = ("is_busy", "key", "tasks")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_ready = True
-        """False while a task works on its first record."""
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.tasks: deque[_Task] = deque()
+        """The records without the one in work."""
+        self.is_busy = False
+        """True while one of its records is in work."""
 
 
 class Workers:
@@ -84,16 +86,15 @@ class Workers:
         self._room = room
         self._lanes: dict[TopicPartition, dict[Hashable, _Lane]] = {}
         """The lanes of each partition."""
-        self._ready: deque[tuple[Hashable, _Lane]] = deque()
-        """The lanes that nobody works on, in the order of their turns. Some are empty, as their
-        records were dropped: they are no partition's any more."""
+        self._ready: OrderedDict[_Lane, None] = OrderedDict()
+        """The lanes with a record that may begin, in the order of their turns."""
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
         self._waiting_bytes = 0
         self._is_over = False
         """A handler has failed, or run() ends: no further record begins."""
         self._pause = asyncio.Lock()
-        self._end: asyncio.Future[None]
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._taking: asyncio.Task[None]
         self._moved = asyncio.Event()
         """Set when there may be room again."""
@@ -104,7 +105,6 @@ class Workers:
         A cancellation or an error cancels the handlers that run: their records stay
         unacknowledged.
         """
-        self._end = asyncio.get_running_loop().create_future()
         self._taking = new_task(self._take_batches())
         self._taking.add_done_callback(self._look_at_end)
         try:
@@ -152,11 +152,24 @@ class Workers:
             key = self._lane_of(record)
             lane = lanes.get(key)
             if lane is None:
-                lane = lanes[key] = _Lane()
-                self._ready.append((key, lane))
-            lane.append(_Task(progress, record, size))
+                lane = lanes[key] = _Lane(key)
+                self._ready[lane] = None
+            lane.tasks.append(_Task(progress, record, size))
         if len(progress.unacknowledged) > tuning.WORKERS_LINE:
             self._assignment.hold((where,), Hold.FULL)
+
+    def _take_turn(self, where: TopicPartition, lane: _Lane) -> None:
+        """Let a lane wait for its turn, or forget it if it is empty."""
+        if lane.is_busy:
+            return
+        if not lane.tasks:
+            self._ready.pop(lane, None)
+            lanes = self._lanes[where]
+            del lanes[lane.key]
+            if not lanes:
+                del self._lanes[where]
+        elif not self._assignment.is_paused(where):
+            self._ready[lane] = None
 
     def _lane_of(self, record: ConsumerRecord) -> Hashable:
         if self._order == "partition":
@@ -169,6 +182,8 @@ class Workers:
 
     def _employ(self) -> None:
         """Have as many tasks as there is work, up to the concurrency."""
+        if self._end.done() or self._is_over:
+            return
         for _ in range(min(len(self._ready), self._concurrency - len(self._working))):
             task = new_task(self._work())
             self._working[task] = None
@@ -176,8 +191,7 @@ class Workers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
-        if not self._end.done() and not self._is_over:
-            self._employ()  # if it worked on a lost partition, others may have work for a new task
+        self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
 
     async def _work(self) -> None:
@@ -185,10 +199,6 @@ class Workers:
         assert me is not None
         paused = False
         while self._ready and not self._is_over:
-            key, lane = self._ready[0]
-            if not lane:
-                self._ready.popleft()
-                continue
             now = self._session.real_clock()
             long = now - self._source.turn_began > tuning.LONGEST_WORKERS_TURN
             if now >= self._session.ends or (long and not paused):
@@ -198,19 +208,16 @@ class Workers:
                 paused = True  # a record follows, however long the pause took
                 continue  # the group may have gone on without the member
             paused = False
-            self._ready.popleft()
-            task = lane.popleft()
-            lane.is_ready = False
+            lane, _ = self._ready.popitem(last=False)
+            task = lane.tasks.popleft()
+            lane.is_busy = True
             self._working[me] = where = task.progress.state.where
             try:
                 await self._handle_one(task)
             finally:
                 self._working[me] = None
-                lane.is_ready = True
-                if lane:
-                    self._ready.append((key, lane))
-                else:
-                    self._forget(where, key)
+                lane.is_busy = False
+                self._take_turn(where, lane)
 
     async def _handle_one(self, task: _Task) -> None:
         progress, record, size = task
@@ -246,14 +253,26 @@ class Workers:
         self._drop(partitions, lambda task: task.record.offset > task.progress.begun)
 
     def works_on(self, partitions: Collection[TopicPartition]) -> bool:
-        """True while records of ``partitions`` wait for their turn."""
-        return any(lane for where in partitions for lane in self._lanes.get(where, {}).values())
+        """True while records of ``partitions`` wait for their turn, which comes."""
+        return any(
+            lane.tasks
+            for where in partitions
+            if not self._assignment.is_paused(where)
+            for lane in self._lanes.get(where, {}).values()
+        )
 
-    def _forget(self, where: TopicPartition, key: Hashable) -> None:
-        lanes = self._lanes[where]
-        del lanes[key]
-        if not lanes:
-            del self._lanes[where]
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with no record of ``partitions`` until they are resumed."""
+        for where in partitions:
+            for lane in self._lanes.get(where, {}).values():
+                self._ready.pop(lane, None)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Go on with ``partitions``."""
+        for where in partitions:
+            for lane in self._lanes.get(where, {}).values():
+                self._take_turn(where, lane)
+        self._employ()
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no further record of ``partitions``."""
@@ -264,16 +283,15 @@ class Workers:
     ) -> None:
         self._assignment.let_go(partitions, Hold.FULL)
         for where in partitions:
-            for key, lane in [*self._lanes.get(where, {}).items()]:
-                tasks = [*lane]
-                lane.clear()
+            for lane in [*self._lanes.get(where, {}).values()]:
+                tasks = [*lane.tasks]
+                lane.tasks.clear()
                 for task in tasks:
                     if is_one(task):
                         self._waiting_bytes -= task.size
                     else:
-                        lane.append(task)
-                if lane.is_ready and not lane:
-                    self._forget(where, key)
+                        lane.tasks.append(task)
+                self._take_turn(where, lane)
         self._moved.set()
         self._session.wake()
 
