@@ -67,6 +67,9 @@ class Hold(IntFlag):
     """The consumer ends."""
 
 
+_PAUSED: Final = Hold.PAUSED.value
+
+
 class Handlers(Protocol):
     """The handlers that work on records side by side, if there are some."""
 
@@ -491,13 +494,12 @@ class Assignment:
 
     def is_paused(self, where: TopicPartition) -> bool:
         """True if the application has paused a partition."""
-        return bool(self._holds.get(where, 0) & Hold.PAUSED.value)
+        return bool(self._holds.get(where, 0) & _PAUSED)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that the application has paused."""
-        bit = Hold.PAUSED.value
-        return frozenset(where for where, reasons in self._holds.items() if reasons & bit)
+        return frozenset(where for where, reasons in self._holds.items() if reasons & _PAUSED)
 
     # --- moved -------------------------------------------------------------------------------
 

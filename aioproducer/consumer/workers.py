@@ -11,12 +11,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from aioproducer.consumer.assignment import Assignment, Hold
 from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.consumer.session import Session
-from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ConfigError, IllegalStateError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.record_source import RecordSource
 
 logger = RoomLogger(__name__)
@@ -62,7 +62,9 @@ class _Lane:
 class Workers:
     """Calls ``handle`` with each record, up to ``concurrency`` at a time.
 
-    ``room``: bytes of records that may wait for their turn.
+    ``room``: bytes of records that may wait for their turn. When it is used up, records are taken
+    only for idle handlers. So what waits is bounded by the room and a batch for each handler,
+    whatever the number of partitions.
     """
 
     def __init__(
@@ -88,8 +90,13 @@ class Workers:
         """The lanes of each partition."""
         self._ready: OrderedDict[_Lane, None] = OrderedDict()
         """The lanes with a record that may begin, in the order of their turns."""
+        self._rests: dict[TopicPartition, Cursor] = {}
+        """The batches that are not lined up to their ends. Nothing else is taken of their
+        partitions."""
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
+        self._at_work = 0
+        """The number of handlers that work."""
         self._waiting_bytes = 0
         self._is_over = False
         """A handler has failed, or run() ends: no further record begins."""
@@ -111,6 +118,8 @@ class Workers:
             await self._end
         finally:
             self._is_over = True
+            for where in [*self._rests]:
+                self._put_back(where)
             self._assignment.let_go(self._assignment.owned, Hold.FULL)
             tasks = [self._taking, *self._working]
             for task in tasks:
@@ -132,31 +141,72 @@ class Workers:
 
     async def _take_batches(self) -> None:
         while True:
-            while self._waiting_bytes >= self._room:
+            while self._waiting_bytes >= self._room and not self._is_idle:
                 self._moved.clear()
                 await self._moved.wait()
-            batch = await self._source.next_batch()
-            if batch is None:
+            cursor = await self._source.next_cursor()
+            if cursor is None:
                 return
-            self._line_up(batch)
+            self._begin_batch(cursor)
             self._employ()
 
-    def _line_up(self, batch: RecordBatch) -> None:
-        where = batch.topic_partition
+    @property
+    def _is_idle(self) -> bool:
+        """True if more handlers could work than have something to do."""
+        return self._at_work + len(self._ready) < self._concurrency
+
+    def _begin_batch(self, cursor: Cursor) -> None:
+        where = cursor.where
+        assert where is not None
+        self._rests[where] = cursor
+        self._waiting_bytes += cursor.size
+        if self._line_up(where, cursor):
+            self._assignment.hold((where,), Hold.FULL)
+
+    def _line_up(self, where: TopicPartition, cursor: Cursor) -> bool:
+        """Line up records of a batch; True if the partition has enough of them."""
         progress = self._progress.partitions[where]
         lanes = self._lanes.setdefault(where, {})
-        for record in batch:
+        most, is_enough = tuning.WORKERS_LINE, False
+        for record in cursor.records:
+            cursor.last = record
             size = len(record.key or b"") + len(record.value or b"") + _RECORD_OBJECTS
             progress.take(record.offset)
             self._waiting_bytes += size
             key = self._lane_of(record)
             lane = lanes.get(key)
-            if lane is None:
+            if begins := lane is None:
                 lane = lanes[key] = _Lane(key)
                 self._ready[lane] = None
             lane.tasks.append(_Task(progress, record, size))
-        if len(progress.unacknowledged) > tuning.WORKERS_LINE:
-            self._assignment.hold((where,), Hold.FULL)
+            is_enough = len(progress.unacknowledged) >= most or (
+                self._waiting_bytes >= self._room and not (begins and self._is_idle)
+            )
+            if is_enough:
+                break
+        if cursor.advance():
+            return True
+        del self._rests[where]
+        self._waiting_bytes -= cursor.size
+        return is_enough
+
+    def _continue(self, progress: PartitionProgress) -> None:
+        """Few records of a partition are left: line up more, unless others have to be first."""
+        if progress.unacknowledged and self._waiting_bytes >= self._room and not self._is_idle:
+            return
+        where = progress.state.where
+        if (cursor := self._rests.get(where)) is None:
+            self._assignment.let_go((where,), Hold.FULL)
+        elif not self._is_over:
+            if not self._line_up(where, cursor):
+                self._assignment.let_go((where,), Hold.FULL)
+            self._employ()
+
+    def _put_back(self, where: TopicPartition) -> None:
+        """Keep of a batch only what is lined up."""
+        if (cursor := self._rests.pop(where, None)) is not None:
+            self._waiting_bytes -= cursor.size
+            self._source.put_back(cursor)
 
     def _take_turn(self, where: TopicPartition, lane: _Lane) -> None:
         """Let a lane wait for its turn, or forget it if it is empty."""
@@ -222,6 +272,7 @@ class Workers:
     async def _handle_one(self, task: _Task) -> None:
         progress, record, size = task
         progress.begin(record.offset, self._session.clock())
+        self._at_work += 1
         try:
             work = self._handle(record)
             if work is None:
@@ -239,11 +290,12 @@ class Workers:
                 ) from error
             raise
         finally:
+            self._at_work -= 1
             self._waiting_bytes -= size
             self._moved.set()
         self._progress.acknowledge(progress, record.offset)
         if len(progress.unacknowledged) <= tuning.WORKERS_LINE // 2:
-            self._assignment.let_go((progress.state.where,), Hold.FULL)
+            self._continue(progress)
 
     # --- partitions that go ------------------------------------------------------------------
 
@@ -264,8 +316,10 @@ class Workers:
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no record of ``partitions`` until they are resumed."""
         for where in partitions:
+            self._put_back(where)
             for lane in self._lanes.get(where, {}).values():
                 self._ready.pop(lane, None)
+        self._moved.set()
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Go on with ``partitions``."""
@@ -281,8 +335,8 @@ class Workers:
     def _drop(
         self, partitions: Collection[TopicPartition], is_one: Callable[[_Task], bool]
     ) -> None:
-        self._assignment.let_go(partitions, Hold.FULL)
         for where in partitions:
+            self._put_back(where)
             for lane in [*self._lanes.get(where, {}).values()]:
                 tasks = [*lane.tasks]
                 lane.tasks.clear()
@@ -292,6 +346,7 @@ class Workers:
                     else:
                         lane.tasks.append(task)
                 self._take_turn(where, lane)
+        self._assignment.let_go(partitions, Hold.FULL)
         self._moved.set()
         self._session.wake()
 

@@ -13,7 +13,7 @@ from aioproducer.reader.partition import Item, PartitionState
 class Cursor:
     """A place in a batch, or in none."""
 
-    __slots__ = ("_item", "_opened", "_seeks", "_state", "last", "records")
+    __slots__ = ("_item", "_opened", "_seeks", "_state", "last", "records", "size")
 
     def __init__(self) -> None:
         self._opened = 0
@@ -22,6 +22,8 @@ class Cursor:
         """The rest of the records."""
         self.last: ConsumerRecord | None = None
         """The last record that the application got of them."""
+        self.size = 0
+        """The bytes of the batch in memory, without the objects of records."""
         self._state: PartitionState | None = None
         self._item: Item | None = None
         self._seeks = 0
@@ -31,6 +33,7 @@ class Cursor:
         self._state, self._item, self._seeks = state, item, state.seeks
         self.records = iter(batch)
         self.last = None
+        self.size = batch.unpacked_size
         self._opened += len(batch)
 
     def finish(self) -> None:
@@ -44,11 +47,15 @@ class Cursor:
         """Leave the batch; returns its partition, whose position is that of the next record."""
         self._drop_if_moved()
         state, item = self._state, self._item
-        if (at := self.position) is not None and state is not None:
-            state.advance(at[1])
-        has_more = length_hint(self.records) > 0
+        has_more = self.advance()
         self._leave()
         return (state, item) if has_more and state is not None and item is not None else None
+
+    def advance(self) -> bool:
+        """Move the partition's position after the last record; True if the batch has more."""
+        if (at := self.position) is not None and self._state is not None:
+            self._state.advance(at[1])
+        return length_hint(self.records) > 0
 
     def put_back(self, where: TopicPartition) -> None:
         """Leave the batch if it is one of ``where``; the rest of it comes later."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import length_hint
 from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -71,14 +72,40 @@ class RecordSource:
 
     async def next_batch(self) -> RecordBatch | None:
         """The next batch with records for the application; None: there is none."""
+        found = await self._next_with_records()
+        if found is None:
+            return None
+        state, item, batch = found
+        state.advance(item.next_offset)
+        return batch
+
+    async def next_cursor(self) -> Cursor | None:
+        """The next batch with records, with a cursor for it alone; None: there is none.
+
+        The partition has to be paused until the cursor is at the end of its batch, or put back.
+        """
+        found = await self._next_with_records()
+        if found is None:
+            return None
+        cursor = Cursor()
+        cursor.open(*found)
+        return cursor
+
+    def put_back(self, cursor: Cursor) -> None:
+        """Hand out the rest of a cursor's batch later."""
+        self._in_batches -= length_hint(cursor.records)
+        if (rest := cursor.interrupt()) is not None:
+            self._put_back(*rest)
+
+    async def _next_with_records(self) -> tuple[PartitionState, Item, RecordBatch] | None:
         if (rest := self.cursor.interrupt()) is not None:  # records of it were read one by one
             self._put_back(*rest)
         while (found := await self._next_decoded()) is not None:
             state, item, batch = found
-            state.advance(item.next_offset)
             if len(batch):
                 self._in_batches += len(batch)
-                return batch
+                return found
+            state.advance(item.next_offset)
         return None
 
     async def next_arrow_batch(self, max_rows: int) -> Any:

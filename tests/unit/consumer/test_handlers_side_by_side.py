@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from aioproducer import Producer
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import ONE, ZERO, consumer, each_protocol, fill, live
+from tests.support.waiting import until
 
 each_order = pytest.mark.parametrize("order", ["partition", "key", "none"])
 
@@ -20,7 +22,7 @@ each_order = pytest.mark.parametrize("order", ["partition", "key", "none"])
 
 @each_order
 def test_no_handler_begins_with_a_record_of_a_paused_partition(order: Any) -> None:
-    """The others get all slots meanwhile; afterwards nothing is skipped, and nothing comes twice."""
+    """The others get all slots meanwhile. Nothing is skipped, and nothing comes twice."""
 
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 2_000, 2)
@@ -39,20 +41,19 @@ def test_no_handler_begins_with_a_record_of_a_paused_partition(order: Any) -> No
 
         async with consumer(world) as reader:
             running = asyncio.create_task(reader.run(handle, concurrency=4, order=order))
-            while len(begun[0]) < 20:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(begun[0]) >= 20)
             for _ in range(3):
                 reader.pause(ZERO)
-                paused_at, most = len(begun[0]), 0
-                await asyncio.sleep(0.5)
+                paused_at = len(begun[0])
+                await asyncio.sleep(0.02)  # its handlers that run can finish
+                most = 0
+                await asyncio.sleep(0.2)
                 assert len(begun[0]) == paused_at
                 assert most == (1 if order == "partition" else 4)
                 reader.resume(ZERO)
                 reader.pause(ZERO)
                 reader.resume(ZERO)
-                async with asyncio.timeout(10):
-                    while len(begun[0]) == paused_at:
-                        await asyncio.sleep(0.01)
+                await until(lambda: len(begun[0]) != paused_at)  # noqa: B023
             await asyncio.sleep(60)
             running.cancel()
         for offsets in begun.values():
@@ -80,14 +81,12 @@ def test_a_revocation_waits_for_no_paused_record(protocol: str, order: Any) -> N
         one = consumer(world, group_protocol=protocol)
         async with one:
             running = asyncio.create_task(one.run(handle, concurrency=3, order=order))
-            while not (done[ZERO] and done[ONE]):
-                await asyncio.sleep(0.01)
+            await until(lambda: done[ZERO] and done[ONE])
             one.pause(*one.assignment)
             before = world.now
             async with consumer(world, group_protocol=protocol) as other:
                 reading = asyncio.create_task(other.run(handle))
-                while len(other.assignment) != 1:
-                    await asyncio.sleep(0.1)
+                await until(lambda: len(other.assignment) == 1)
                 assert world.now - before < 20
                 one.resume(*one.assignment)
                 await asyncio.sleep(30)
@@ -96,3 +95,92 @@ def test_a_revocation_waits_for_no_paused_record(protocol: str, order: Any) -> N
         assert all({*done[each]} == {*range(200)} for each in (ZERO, ONE))
 
     live(life, 2)
+
+
+# --- slow partitions ---------------------------------------------------------------------------
+
+
+@each_order
+def test_slow_partitions_hold_up_no_other(order: Any) -> None:
+    """Each batch takes more than half of the memory for records that wait."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 8_000, 8)
+        done: dict[int, list[int]] = defaultdict(list)
+        most = 0
+
+        async def handle(record: ConsumerRecord) -> None:
+            nonlocal most
+            most = max(most, workers()._waiting_bytes)
+            await asyncio.sleep(1_000 if record.partition < 5 else 0.001)
+            done[record.partition].append(record.offset)
+
+        async with consumer(world, read_ahead_bytes=300_000) as reader:
+
+            def workers() -> Any:
+                return reader._assignment.handlers
+
+            concurrency = 8 if order == "partition" else 1_400
+            running = asyncio.create_task(reader.run(handle, concurrency=concurrency, order=order))
+            await asyncio.sleep(20)
+            assert {each: sorted(offsets) for each, offsets in done.items()} == {
+                each: [*range(1_000)] for each in (5, 6, 7)
+            }
+            running.cancel()
+        assert most < 300_000 + 8 * 256 * 450
+
+    live(life, 8)
+
+
+def test_what_waits_is_bounded_whatever_the_number_of_partitions() -> None:
+    """Records are large: a few use the memory up."""
+
+    async def life(world: SimulatedWorld) -> None:
+        async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
+            for number in range(1_200):
+                producer.send("orders", bytes(10_000), partition=number % 60)
+            await producer.flush()
+        done: set[tuple[int, int]] = set()
+        most = at_work = most_at_work = 0
+
+        async def handle(record: ConsumerRecord) -> None:
+            nonlocal most, at_work, most_at_work
+            at_work += 1
+            most_at_work = max(most_at_work, at_work)
+            workers: Any = reader._assignment.handlers
+            most = max(most, workers._waiting_bytes)
+            await asyncio.sleep(0.1)
+            done.add((record.partition, record.offset))
+            at_work -= 1
+
+        async with consumer(world, read_ahead_bytes=200_000) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=30))
+            await asyncio.sleep(30)
+            running.cancel()
+        assert len(done) == 1_200
+        assert most_at_work == 30
+        assert most < 200_000 + 30 * 210_000
+
+    live(life, 60)
+
+
+def test_one_large_batch_keeps_all_handlers_at_work() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 1_000, 1)
+        at_work = most = 0
+
+        async def handle(record: ConsumerRecord) -> None:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            await asyncio.sleep(0.1)
+            at_work -= 1
+
+        async with consumer(world, read_ahead_bytes=1_000) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=20, order="none"))
+            await asyncio.sleep(10)
+            running.cancel()
+        assert most == 20
+        assert world.cluster.committed_offsets("g")[ZERO].offset == 1_000
+
+    live(life)

@@ -39,6 +39,7 @@ from aioproducer.reader.fetch_plan import FetchPlan
 from aioproducer.reader.fetch_request import Fetched, FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.partition import Item
 from aioproducer.reader.positions import assigned
 from aioproducer.reader.start import _partitions
 from tests.support.operations import Name, counted_calls
@@ -127,13 +128,16 @@ class Member:
         """A record of each partition waits for a handler."""
         for where in self.partitions:
             batch: Any = Batch(where)
-            self.workers._line_up(batch)
+            cursor = Cursor()
+            cursor.open(self.fetcher.partitions[where], Item(6), batch)
+            self.workers._begin_batch(cursor)
 
 
 class Batch(list[ConsumerRecord]):
+    unpacked_size = 70
+
     def __init__(self, where: TopicPartition) -> None:
         super().__init__([ConsumerRecord(*where, 5, 0, "CreateTime", b"k", b"v", ())])
-        self.topic_partition = where
 
 
 async def begun(size: int) -> Member:
