@@ -91,6 +91,9 @@ class Handlers(Protocol):
     def cancel(self, partitions: Collection[TopicPartition]) -> None:
         """Cancel what works on ``partitions``, which are lost."""
 
+    def close(self, seconds: float) -> None:
+        """End within ``seconds``, also if handlers ignore their cancellation."""
+
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettings:

@@ -60,6 +60,7 @@ class Ending:
             parts.member.end()
         goodbye = new_task(parts.source.fetcher.end())  # beside the other steps, and a short one
         async with AsyncExitStack() as then:  # the last one first, whatever another one raises
+            then.callback(self._end_handlers)
             then.push_async_callback(self._client.close)
             then.push_async_callback(self._link.close)
             if parts.telemetry is not None:
@@ -85,6 +86,10 @@ class Ending:
             leave_alone(task)
         if late:
             logger.warning("%r: a callback ignores its cancellation", self._consumer)
+
+    def _end_handlers(self) -> None:
+        if (handlers := self._parts.assignment.handlers) is not None:
+            handlers.close(self._seconds(_LONGEST_STEP))
 
     async def _push(self) -> None:
         if not self._client.has_ended:

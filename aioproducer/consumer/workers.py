@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from aioproducer.consumer.assignment import Assignment, Hold
 from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.consumer.session import Session
-from aioproducer.errors import ConfigError, IllegalStateError
+from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
+from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.record_source import RecordSource
@@ -93,8 +93,8 @@ class Workers:
         self._rests: dict[TopicPartition, Cursor] = {}
         """The batches that are not lined up to their ends. Nothing else is taken of their
         partitions."""
-        self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
-        """The tasks that call the handler, and the partition of the record that each works on."""
+        self._working: dict[asyncio.Task[None], _Task | None] = {}
+        """The tasks that call the handler, and what each works on."""
         self._at_work = 0
         """The number of handlers that work."""
         self._waiting_bytes = 0
@@ -121,10 +121,31 @@ class Workers:
             for where in [*self._rests]:
                 self._put_back(where)
             self._assignment.let_go(self._assignment.owned, Hold.FULL)
-            tasks = [self._taking, *self._working]
-            for task in tasks:
+            for task in (self._taking, *self._working):
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.wait({self._taking})
+            while self._working:
+                self._moved.clear()
+                await self._moved.wait()
+
+    def close(self, seconds: float) -> None:
+        """End :meth:`run` within ``seconds``, also if handlers ignore their cancellation."""
+        if not self._end.done():
+            self._end.set_exception(ClientClosedError("the Consumer is closed; make a new one"))
+        asyncio.get_running_loop().call_later(seconds, self._leave_alone)
+
+    def _leave_alone(self) -> None:
+        for task, work in self._working.items():
+            leave_alone(task)
+            if work is not None:
+                logger.error(
+                    "The handler of %s at offset %d ignores its cancellation: run() ends without "
+                    "it, as the Consumer is closed",
+                    work.progress.state.where,
+                    work.record.offset,
+                )
+        self._working.clear()
+        self._moved.set()
 
     def _look_at_end(self, task: asyncio.Task[None]) -> None:
         """A task has ended: by an error, or because there is nothing to do for it."""
@@ -240,7 +261,8 @@ class Workers:
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._working[task]
+        self._working.pop(task, None)
+        self._moved.set()
         self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
 
@@ -261,7 +283,8 @@ class Workers:
             lane, _ = self._ready.popitem(last=False)
             task = lane.tasks.popleft()
             lane.is_busy = True
-            self._working[me] = where = task.progress.state.where
+            where = task.progress.state.where
+            self._working[me] = task
             try:
                 await self._handle_one(task)
             finally:
@@ -354,6 +377,6 @@ class Workers:
         """Cancel the handlers that work on ``partitions``, which are lost."""
         self.drop(partitions)
         partitions = frozenset(partitions)
-        for task, where in self._working.items():
-            if where in partitions:
+        for task, work in self._working.items():
+            if work is not None and work.progress.state.where in partitions:
                 task.cancel()

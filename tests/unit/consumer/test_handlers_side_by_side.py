@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
+from aioproducer.errors import ClientClosedError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import ONE, ZERO, consumer, each_protocol, fill, live
@@ -184,3 +185,47 @@ def test_one_large_batch_keeps_all_handlers_at_work() -> None:
         assert world.cluster.committed_offsets("g")[ZERO].offset == 1_000
 
     live(life)
+
+
+# --- close() -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", ["nothing", "finish", "cancel"])
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_close_ends_a_run_whose_handler_does_not_return(
+    before: str, ignores: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 600, 1)
+        hangs = asyncio.Event()
+
+        async def handle(record: ConsumerRecord) -> None:
+            while record.offset == 7 and world.now < 1_000:
+                hangs.set()
+                try:
+                    await asyncio.sleep(1_000)
+                except asyncio.CancelledError:
+                    if not ignores:
+                        raise
+
+        reader = consumer(world, read_ahead_bytes=1_000)
+        await reader.start()
+        running = asyncio.create_task(reader.run(handle, concurrency=1))
+        await hangs.wait()
+        if before == "finish":
+            reader.finish()
+        elif before == "cancel":
+            running.cancel()
+        await asyncio.sleep(1)
+        began = world.now
+        await reader.close()
+        expected = asyncio.CancelledError if before == "cancel" else ClientClosedError
+        with pytest.raises(expected):
+            await running
+        assert world.now - began < (10 if ignores else 2)
+        assert world.cluster.committed_offsets("g")[ZERO].offset == 7
+        await asyncio.sleep(2_000)
+
+    live(life)
+    named = "handler of orders-0 at offset 7 ignores its cancellation: run() ends without it"
+    assert (named in caplog.text) is ignores
