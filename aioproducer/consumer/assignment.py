@@ -28,6 +28,7 @@ from aioproducer.errors import (
     OffsetOutOfRangeError,
     ProducerError,
     ProducerTimeoutError,
+    TopicRecreatedError,
     error_about,
 )
 from aioproducer.foundation.logs import RoomLogger, counted, duration
@@ -128,7 +129,9 @@ class Assignment:
         progress: Progress,
         commits: Commits,
         member: Callable[[], Membership],
-        new_among: Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]],
+        new_among: Callable[
+            [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, bool]]
+        ],
         settings: AssignmentSettings,
         fail: Callable[[Exception], None],
         stats: ConsumerStats,
@@ -205,7 +208,7 @@ class Assignment:
             wanted = frozenset(
                 each
                 for each in wanted
-                if self._owned.get(each) is token and each not in self._progress.partitions
+                if self._owned.get(each) is token and each not in self._source.fetcher.partitions
             )
             if not wanted:
                 return
@@ -249,27 +252,46 @@ class Assignment:
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
         if reset:
-            await self._reset(await self._places(reset), token)
+            await self._reset(await self._places(reset, token), token)
 
     async def _places(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], token: object
     ) -> dict[TopicPartition, Position]:
         """The positions at which to begin partitions for which the group has no offset.
 
         A partition that did not exist when this member started begins at its beginning: nobody has
-        decided to skip the records that were written before the group noticed it.
+        decided to skip the records that were written before the group noticed it. Without a reset
+        each is refused, and there are no positions.
         """
         place = reset_position(self._settings.offset_reset)
-        if place is None:
-            raise OffsetOutOfRangeError(
-                f"group {self._link.group_id!r} has no offset for {min(partitions)}: set "
-                "auto_offset_reset to 'earliest' or 'latest'"
+        if place == "beginning":
+            return dict.fromkeys(partitions, place)
+        new = {**await self._new_among(partitions), **dict.fromkeys(self._anew, True)}
+        if place is not None:
+            return {each: "beginning" if each in new else place for each in partitions}
+        for each in partitions:
+            self._refuse(each, token, created_again=new.get(each, False))
+        return {}
+
+    def _refuse(self, where: TopicPartition, token: object, *, created_again: bool) -> None:
+        """Raise the error of a partition that can't begin, in its turn, until it is sought."""
+        if self._owned.get(where) is not token:
+            return
+        if where in self._starts:  # it was sought meanwhile
+            self._add(where, OffsetAndMetadata(self._starts[where]), None, token)
+            return
+        advice = "seek() to an offset, or set auto_offset_reset to 'earliest' or 'latest'"
+        error = (
+            TopicRecreatedError(
+                f"{where}: the topic was deleted and created again: its offsets mean other "
+                f"records. {advice}"
             )
-        places = dict.fromkeys(partitions, place)
-        if place != "beginning":
-            new = await self._new_among(partitions) | self._anew
-            places.update(dict.fromkeys(new & places.keys(), "beginning"))
-        return places
+            if created_again
+            else OffsetOutOfRangeError(
+                f"group {self._link.group_id!r} has no offset for {where}: {advice}"
+            )
+        )
+        self._source.fetcher.refuse(where, error)
 
     async def _reset(self, places: Mapping[TopicPartition, Position], token: object) -> None:
         """Begin partitions at their places, each as soon as it can be."""
@@ -306,6 +328,7 @@ class Assignment:
     ) -> None:
         if self._owned.get(where) is not token or where in self._progress.partitions:
             return  # it was lost meanwhile
+        self._stop(where)
         state = PartitionState(where, self._starts.pop(where, start.offset), None)
         if start.leader_epoch is not None:
             state.read_epoch = state.position_epoch = start.leader_epoch
@@ -392,6 +415,7 @@ class Assignment:
         if where in self._progress.partitions:
             self._progress.release(where)
             self._source.cursor.leave(where)
+        if where in self._source.fetcher.partitions:
             self._source.fetcher.release(where)
 
     async def _tell(
@@ -510,6 +534,8 @@ class Assignment:
         """Hand out the record at ``offset`` next."""
         if where not in self._progress.partitions:
             self._starts[where] = offset
+            if where in self._source.fetcher.partitions:  # it was refused
+                self._add(where, OffsetAndMetadata(offset), None, self._owned[where])
             return
         if self.handlers is not None:
             self.handlers.drop((where,))
@@ -537,16 +563,16 @@ class Assignment:
     def recreated(self, topic: str) -> bool:
         """A topic was deleted and created again: read it from its beginning.
 
-        False: that says nothing, and the application has to decide.
+        Without a reset, the application has to decide: its partitions are refused.
         """
-        if reset_position(self._settings.offset_reset) is None:
-            return False
         again = [where for where in self._owned if where.topic == topic]
+        resets = reset_position(self._settings.offset_reset) is not None
         logger.warning(
             "Group %r: topic %r was deleted and created again: its offsets mean other records, "
-            "and it is read from its beginning",
+            "and %s",
             self._link.group_id,
             topic,
+            "it is read from its beginning" if resets else "each partition waits for a seek()",
         )
         if self.handlers is not None:
             self.handlers.drop(again)

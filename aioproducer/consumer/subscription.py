@@ -81,7 +81,7 @@ class GroupTopics:
         self._subscription = subscription
         self._client = client
         self._group_id = group_id
-        self._begins_early = offset_reset in ("earliest", "none")
+        self._begins_early = offset_reset == "earliest"
         self._first: dict[tuple[str, UUID | None], float] | None = (
             {} if self._begins_early else None
         )
@@ -112,10 +112,12 @@ class GroupTopics:
             }
         return wanted
 
-    async def new_among(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    async def new_among(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, bool]:
         """The partitions among ``partitions`` that did not exist when the member started.
 
-        Raises the error of a topic.
+        True: their topic was created again. Raises the error of a topic.
         """
         if self._first is None:
             await self.subscribed()
@@ -126,14 +128,22 @@ class GroupTopics:
         first = self._first
         if first is None:  # another cluster has answered
             return await self.new_among(partitions)
+        # A broker of before Kafka 2.8 tells no ids, and others may have told one before.
+        former = {
+            name: max((count for (noted, _), count in first.items() if noted == name), default=0)
+            for name in found.topics
+        }
         counts = {
-            name: first.get((name, topic.topic_id), first.get((name, None), 0))
-            if topic.topic_id is not None
-            # a broker of before Kafka 2.8 tells no ids, and others may have told one before
-            else max((count for (noted, _), count in first.items() if noted == name), default=0)
+            name: former[name]
+            if topic.topic_id is None
+            else first.get((name, topic.topic_id), first.get((name, None), 0))
             for name, topic in found.topics.items()
         }
-        return {where for where in partitions if where.partition >= counts[where.topic]}
+        return {
+            where: where.partition < former[where.topic]
+            for where in partitions
+            if where.partition >= counts[where.topic]
+        }
 
     def leave_cluster(self) -> None:
         """Another cluster answers: its topics have other ids, and are not new for that."""

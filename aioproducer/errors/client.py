@@ -95,6 +95,11 @@ class ProducerError(Exception):
     """True if the record may be in the log: it was sent, and no response told whether it was
     written. False: it was never sent, or the broker refused it. For a call of an Admin: True if the
     change may have been made."""
+    topic: str | None = None
+    """The topic of the partition that can't be read, if a read raised the error; others are read
+    on."""
+    partition: int | None = None
+    """The number of that partition."""
 
     def __str__(self) -> str:
         """The message. What a peer says in it can't give orders to a terminal, or begin a line."""

@@ -34,7 +34,7 @@ from aioproducer.reader.fetch_request import (
 from aioproducer.reader.fetch_session import FetchSession, Turn
 from aioproducer.reader.leader_refresh import LeaderRefresh
 from aioproducer.reader.leaders import Leaders
-from aioproducer.reader.partition import Item, PartitionState
+from aioproducer.reader.partition import NO_POSITION, Item, PartitionState
 from aioproducer.reader.position_check import PositionCheck
 from aioproducer.reader.read_ahead import ReadAhead
 
@@ -223,6 +223,13 @@ class Fetcher:
             self._of_topics[state.where.topic] += 1
             self._leaders.add(state.where.topic)
         self._wake.set()
+
+    def refuse(self, where: TopicPartition, error: ProducerError) -> None:
+        """Raise ``error`` when a partition that has no position has its turn, until it is released.
+        """
+        state = PartitionState(where, NO_POSITION, None)
+        self.add([state])
+        self.read_ahead.fail(state, error)
 
     def release(self, where: TopicPartition) -> None:
         """Read a partition no longer. Its read-ahead is dropped."""

@@ -149,8 +149,7 @@ class Leaders:
                 case _Told.SUCCESSOR:
                     errors[name] = TopicRecreatedError(
                         f"topic {name!r} was deleted and created again: its offsets mean other "
-                        "records. Make a new Reader, or a new Consumer whose auto_offset_reset is "
-                        "not 'none'"
+                        "records. Make a new Reader"
                     )
             left -= 1 + len(topic.partitions)
             if left <= 0:

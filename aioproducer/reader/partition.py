@@ -15,6 +15,7 @@ from aioproducer.reader.aborted import AbortedTransactions
 from aioproducer.reader.fetch_request import FetchedPartition
 
 NO_EPOCH = -1
+NO_POSITION = -1
 BATCH_OBJECTS: Final = 600
 """Bytes of the objects of a batch that is read ahead, as measured."""
 _NUMBERS: Final = count(1)
@@ -49,7 +50,8 @@ class Account:
 class PartitionState:
     """A partition that is read. Times are the clock's seconds.
 
-    ``end``: the offset before which reading ends; None: reading goes on.
+    ``position``: :data:`NO_POSITION` if nothing but its error is to be read. ``end``: the offset
+    before which reading ends; None: reading goes on.
     """
 
     def __init__(self, where: TopicPartition, position: int, end: int | None) -> None:
@@ -262,10 +264,13 @@ class PartitionState:
         self._changed()
 
     def pop(self) -> Item:
-        """The next item. After an error, fetching restarts at the position."""
+        """The next item. After an error, fetching restarts at the position; without a position the
+        error stays."""
         item = self._items.popleft()
         if item.error is not None:
             self.restart(self.position)
+            if self.position == NO_POSITION:
+                self.fail(item.error)
             return item
         self.position_epoch = item.epoch
         if item.batch is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from aioproducer.errors import ProducerError
+from aioproducer.errors import ProducerError, anew
 from aioproducer.model import TopicPartition
 from aioproducer.reader.partition import Item, PartitionState
 
@@ -138,7 +138,9 @@ class ReadAhead:
             if item is None:
                 continue
             if item.error is not None:
-                raise item.error
+                error = anew(item.error)
+                error.topic, error.partition = state.where
+                raise error
             if item.batch is not None:
                 return state, item
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Collection
 from contextlib import AsyncExitStack
 from random import Random
@@ -17,8 +18,8 @@ from aioproducer.consumer import Consumer
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import TopicRecreatedError, UnknownTopicIdError
-from aioproducer.model import ConsumerRecord
+from aioproducer.errors import OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicIdError
+from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.requests import apis
@@ -533,3 +534,110 @@ def test_a_topic_that_is_created_again_is_an_error_without_a_reset(protocol: str
                     await waiting
 
     live(life)
+
+
+# --- without a reset ---------------------------------------------------------------------------
+
+
+async def collect_and_seek(
+    reader: Consumer, found: list[ConsumerRecord], errors: list[Exception], after: int
+) -> None:
+    """Seek to the beginning of a partition once its error was raised ``after`` times."""
+    seen: Counter[str] = Counter()
+    while True:
+        try:
+            async for record in reader:
+                found.append(record)
+        except (OffsetOutOfRangeError, TopicRecreatedError) as error:
+            errors.append(error)
+            assert error.topic is not None
+            assert error.partition is not None
+            where = TopicPartition(error.topic, error.partition)
+            seen[str(where)] += 1
+            if seen[str(where)] == after:
+                await reader.seek(where, "beginning")
+            else:
+                await asyncio.sleep(1)
+
+
+@each_protocol
+def test_a_partition_without_an_offset_is_an_error_until_a_seek_and_others_go_on(
+    protocol: str,
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        found: list[ConsumerRecord] = []
+        errors: list[Exception] = []
+
+        async def assigned(partitions: Collection[TopicPartition]) -> None:
+            if ZERO in partitions and not found:
+                await reader.seek(ZERO, 0)
+
+        reader = consumer(
+            world,
+            on_assigned=assigned,
+            auto_offset_reset="none",
+            group_protocol=protocol,
+            metadata_max_age_ms=2_000,
+        )
+        async with reader, Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+            reading = asyncio.create_task(collect_and_seek(reader, found, errors, after=20))
+            await asyncio.sleep(10)
+            assert places(found, "orders") == [(0, offset) for offset in range(10)]
+            await admin.add_partitions("orders", 3)
+            await write(world, "orders", 1, 5)
+            await write(world, "orders", 2, 5)
+            await asyncio.sleep(15)
+            assert errors
+            assert all(isinstance(each, OffsetOutOfRangeError) for each in errors)
+            assert {each.partition for each in errors} == {1, 2}  # type: ignore[attr-defined]
+            assert reader.positions.keys() == {ZERO}
+            await write(world, "orders", 0, 5)
+            await asyncio.sleep(10)
+            assert (0, 14) in places(found, "orders"), "the others go on"
+            assert {each.partition for each in found} == {0}
+            await asyncio.sleep(60)
+            assert len(errors) == 40
+            assert places(found, "orders") == [
+                *((0, offset) for offset in range(15)),
+                *((1, offset) for offset in range(5)),
+                *((2, offset) for offset in range(5)),
+            ]
+            assert not reading.done()
+            reading.cancel()
+
+    live(life)
+
+
+@each_protocol
+@pytest.mark.parametrize("gap", [0, 0.5, 20])
+def test_a_topic_that_is_created_again_can_be_read_after_a_seek(protocol: str, gap: float) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 2)
+        found: list[ConsumerRecord] = []
+        errors: list[Exception] = []
+
+        async def assigned(partitions: Collection[TopicPartition]) -> None:
+            for where in partitions if not found else ():
+                await reader.seek(where, 0)
+
+        reader = consumer(
+            world, on_assigned=assigned, auto_offset_reset="none", group_protocol=protocol
+        )
+        async with reader, Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+            reading = asyncio.create_task(collect_and_seek(reader, found, errors, after=3))
+            await asyncio.sleep(20)
+            assert len(found) == 10
+            await admin.delete_topics("orders")
+            await asyncio.sleep(gap)
+            world.cluster.create_topic("orders", 2)
+            await fill(world, 20, 2)
+            await asyncio.sleep(60)
+            assert {type(each) for each in errors} == {TopicRecreatedError}
+            assert places(found[10:], "orders") == [
+                (number, offset) for number in range(2) for offset in range(10)
+            ]
+            assert not reading.done()
+            reading.cancel()
+
+    live(life, 2)
