@@ -129,9 +129,7 @@ class Assignment:
         progress: Progress,
         commits: Commits,
         member: Callable[[], Membership],
-        new_among: Callable[
-            [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, bool]]
-        ],
+        new_among: Callable[[Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, bool]]],
         settings: AssignmentSettings,
         fail: Callable[[Exception], None],
         stats: ConsumerStats,

@@ -239,7 +239,18 @@ class TokenEndpointError(NetworkError):
 
 
 class CorruptRecordsError(ProducerError):
-    """Records that were read can't be decoded; the message names the batch and what to do."""
+    """Records that were read can't be decoded; the message names the batch and what to do.
+
+    ``offset`` is the first offset of the batch, and ``next_offset`` the one after it: ``seek()``
+    there to skip the batch. They are None if the bytes are too damaged to tell them.
+    """
+
+    def __init__(
+        self, message: str = "", *, offset: int | None = None, next_offset: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.next_offset = next_offset
 
 
 class LogTruncatedError(ProducerError):

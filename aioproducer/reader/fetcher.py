@@ -225,8 +225,7 @@ class Fetcher:
         self._wake.set()
 
     def refuse(self, where: TopicPartition, error: ProducerError) -> None:
-        """Raise ``error`` when a partition that has no position has its turn, until it is released.
-        """
+        """Raise ``error`` in each turn of a partition without a position, until its release."""
         state = PartitionState(where, NO_POSITION, None)
         self.add([state])
         self.read_ahead.fail(state, error)

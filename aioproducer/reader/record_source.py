@@ -161,6 +161,7 @@ class RecordSource:
                     return state, item, outcome
                 if outcome is not None:
                     self.fetcher.fetch_again(state)
+                    outcome.topic, outcome.partition = state.where
                     raise outcome
             return None
         finally:

@@ -301,10 +301,12 @@ async def test_a_batch_that_unpacks_to_too_much_is_an_error(
     async with reader(cluster, place, end="end", max_batch_bytes=10_000) as reading:
         await asyncio.sleep(seconds)
         for _ in range(2):
-            with pytest.raises(CorruptRecordsError, match="orders-0"):
+            with pytest.raises(CorruptRecordsError, match="orders-0") as caught:
                 await anext(aiter(reading))
         assert reading.positions == {place: 0}
-        await reading.seek(place, 1)
+        assert (caught.value.topic, caught.value.partition, caught.value.offset) == (*place, 0)
+        assert caught.value.next_offset is not None
+        await reading.seek(place, caught.value.next_offset)
         assert [each.value async for each in reading] == [b"small"]
 
 

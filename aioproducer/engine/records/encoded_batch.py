@@ -348,7 +348,9 @@ class EncodedBatch(NamedTuple):
             raise CorruptRecordsError(
                 f"the batch of {self.where} at offset {self.base_offset} has {self.size} bytes and "
                 f"decompresses to more than {limit}: raise max_batch_bytes if that is right, or "
-                f"continue after it, at offset {self.next_offset}"
+                f"continue after it, at offset {self.next_offset}",
+                offset=self.base_offset,
+                next_offset=self.next_offset,
             ) from error
         except DecompressionError as error:
             raise self.corrupt(error) from error
@@ -359,7 +361,10 @@ class EncodedBatch(NamedTuple):
 
     def corrupt(self, reason: object) -> CorruptRecordsError:
         """The error that names the batch."""
-        return _corrupt(self.where, self.base_offset, reason)
+        error = _corrupt(self.where, self.base_offset, reason)
+        if 0 <= self.base_offset < self.next_offset < _OFFSETS_END:
+            error.next_offset = self.next_offset
+        return error
 
 
 def batches_in(data: bytes, where: TopicPartition, *, check_crcs: bool) -> Iterator[EncodedBatch]:
@@ -404,7 +409,9 @@ def _size_of_next(view: memoryview, position: int, where: TopicPartition) -> int
         raise CorruptRecordsError(
             f"the messages of {where} at offset {offset} have the old format {magic}, of a client "
             "before Kafka 0.11; only format 2 is supported: read on behind them, or read them with "
-            "a client of Kafka 3"
+            "a client of Kafka 3",
+            offset=offset,
+            next_offset=offset + 1,
         )
     if magic != MAGIC:
         raise _corrupt(where, offset, f"its magic number is {magic}, not {MAGIC}")
@@ -434,5 +441,5 @@ def _check_crc(batch: EncodedBatch) -> None:
 
 def _corrupt(where: TopicPartition, offset: int, reason: object) -> CorruptRecordsError:
     return CorruptRecordsError(
-        f"the batch of {where} at offset {offset} is corrupt: {reason}; {_ADVICE}"
+        f"the batch of {where} at offset {offset} is corrupt: {reason}; {_ADVICE}", offset=offset
     )

@@ -543,18 +543,16 @@ async def collect_and_seek(
     reader: Consumer, found: list[ConsumerRecord], errors: list[Exception], after: int
 ) -> None:
     """Seek to the beginning of a partition once its error was raised ``after`` times."""
-    seen: Counter[str] = Counter()
+    seen: Counter[TopicPartition] = Counter()
     while True:
         try:
             async for record in reader:
                 found.append(record)
         except (OffsetOutOfRangeError, TopicRecreatedError) as error:
             errors.append(error)
-            assert error.topic is not None
-            assert error.partition is not None
-            where = TopicPartition(error.topic, error.partition)
-            seen[str(where)] += 1
-            if seen[str(where)] == after:
+            where = TopicPartition(str(error.topic), int(str(error.partition)))
+            seen[where] += 1
+            if seen[where] == after:
                 await reader.seek(where, "beginning")
             else:
                 await asyncio.sleep(1)

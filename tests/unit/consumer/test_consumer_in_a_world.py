@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from aioproducer import Producer
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.errors import (
     ClientBrokenError,
+    CorruptRecordsError,
     IllegalStateError,
     InvalidOffsetError,
     InvalidTopicError,
@@ -337,6 +339,28 @@ def test_a_part_that_dies_is_an_error_of_the_next_read() -> None:
             async with asyncio.timeout(10):
                 with pytest.raises(ClientBrokenError, match="was cancelled"):
                     await anext(aiter(reader))
+
+    live(life)
+
+
+def test_a_batch_that_can_not_be_decoded_is_skipped_by_a_seek() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        servers = world.cluster.bootstrap_servers
+        async with Producer(bootstrap_servers=servers, compression_type="gzip") as producer:
+            for size in (5, 500_000, 6):
+                await producer.send("orders", bytes(size))
+        found: list[int] = []
+        async with consumer(world, max_batch_bytes=10_000) as reader:
+            records = aiter(reader)
+            found.append(len((await anext(records)).value or b""))
+            for _ in range(2):
+                with pytest.raises(CorruptRecordsError) as caught:
+                    await anext(records)
+            error = caught.value
+            assert (error.topic, error.partition, error.offset, error.next_offset) == (*ZERO, 1, 2)
+            await reader.seek(ZERO, error.next_offset or 0)
+            found.append(len((await anext(records)).value or b""))
+        assert found == [5, 6]
 
     live(life)
 

@@ -100,8 +100,20 @@ def test_the_batches_before_a_corrupt_one_come_first() -> None:
     damaged = SECOND[:-1] + b"\xff"
     found = batches_in(FIRST + damaged, WHERE, check_crcs=True)
     assert next(found).base_offset == 40
-    with pytest.raises(CorruptRecordsError, match="flights-3 at offset 42 is corrupt: its CRC-32C"):
+    with pytest.raises(
+        CorruptRecordsError, match="flights-3 at offset 42 is corrupt: its CRC-32C"
+    ) as caught:
         next(found)
+    assert (caught.value.offset, caught.value.next_offset) == (42, 43)
+
+
+@pytest.mark.parametrize(("base_offset", "delta"), [(-1, 0), (0, -1)])
+def test_a_header_that_contradicts_itself_does_not_tell_where_to_read_on(
+    base_offset: int, delta: int
+) -> None:
+    with pytest.raises(CorruptRecordsError) as caught:
+        batches(batch(record(0), 1, base_offset=base_offset, last_offset_delta=delta))
+    assert caught.value.next_offset is None
 
 
 def test_checksums_are_checked_on_request_alone() -> None:
