@@ -22,6 +22,7 @@ from aioproducer.engine.client.offset_lookup import divided
 from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.groups.requests import Membership, Reaction, reaction_to
 from aioproducer.engine.metrics.counts import Summary
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     IllegalStateError,
     KafkaError,
@@ -231,7 +232,8 @@ class Assignment:
         found = await self._link.fetch_offsets(self._member(), wanted)
         reaction = self._link.react(found.error_code)
         if reaction is Reaction.FAIL:
-            raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
+            what = f"the offsets of group {self._link.group_id!r}"
+            raise error_about(what, found.error_code, Api.OFFSET_FETCH)
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
         reset: list[TopicPartition] = []

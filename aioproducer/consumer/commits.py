@@ -14,6 +14,7 @@ from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.engine.groups.requests import LOST, Membership, Reaction
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,
@@ -143,7 +144,8 @@ class Commits:
         async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
             found = await self._link.fetch_offsets(self._member(), partitions)
             if found.error_code:
-                raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
+                what = f"the offsets of group {self._link.group_id!r}"
+                raise error_about(what, found.error_code, Api.OFFSET_FETCH)
             return found.offsets
 
         doing = f"reading the offsets of group {self._link.group_id!r}"
@@ -276,7 +278,8 @@ class Commits:
         return passes
 
     def _error(self, where: TopicPartition, code: int) -> ProducerError:
-        return error_about(f"the offset of {where} in group {self._link.group_id!r}", code)
+        what = f"the offset of {where} in group {self._link.group_id!r}"
+        return error_about(what, code, Api.OFFSET_COMMIT)
 
 
 class _Attempts:

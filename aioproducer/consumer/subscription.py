@@ -14,6 +14,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.groups.assignors import PartitionRacks, TopicLayout
 from aioproducer.engine.groups.assignors.member import STEP
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ConfigError, error_about
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
@@ -124,7 +125,7 @@ class GroupTopics:
         found = await self._describe(dict.fromkeys(where.topic for where in partitions))
         for name, topic in found.topics.items():
             if topic.error_code:
-                raise error_about(f"topic {name!r}", topic.error_code)
+                raise error_about(f"topic {name!r}", topic.error_code, Api.METADATA)
         first = self._first
         if first is None:  # another cluster has answered
             return await self.new_among(partitions)
@@ -165,7 +166,7 @@ class GroupTopics:
         found = await self._describe(tuple(topics))
         for name, topic in found.topics.items():
             if topic.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                error = error_about(f"topic {name!r}", topic.error_code)
+                error = error_about(f"topic {name!r}", topic.error_code, Api.METADATA)
                 if self._subscription.names_it(name):
                     raise error
                 logger.warning("Group %r: another member wants %s", self._group_id, error)

@@ -689,6 +689,20 @@ def _bind(row: Row) -> None:
 for _row in TABLE:
     _bind(_row)
 
+_DESCRIBE: Final = "the principal needs the DESCRIBE permission for the topic"
+_READ: Final = "the principal needs the READ permission for the topic"
+_NEEDS: Final = {
+    "CONSUMER_GROUP_HEARTBEAT": _DESCRIBE,
+    "FETCH": _READ,
+    "LIST_OFFSETS": _DESCRIBE,
+    "METADATA": _DESCRIBE,
+    "OFFSET_COMMIT": _READ,
+    "OFFSET_FETCH": _DESCRIBE,
+    "OFFSET_FOR_LEADER_EPOCH": _DESCRIBE,
+    "TXN_OFFSET_COMMIT": _READ,
+}
+"""The permission for a topic that a refused request lacks. Source: Kafka's ``KafkaApis``."""
+
 _ROWS: Final = {int(row.code): row for row in TABLE}
 
 
@@ -703,13 +717,21 @@ def kafka_error(code: int, message: str) -> KafkaError:
     return error
 
 
-def error_about(what: object, code: int) -> KafkaError:
-    """The exception for a broker's error ``code`` about ``what``, such as a topic."""
-    return kafka_error(code, f"{what}: {explain(code)}")
+def error_about(what: object, code: int, request: IntEnum | None = None) -> KafkaError:
+    """The exception for a broker's error ``code`` about ``what``, such as a topic.
+
+    ``request``: see :func:`explain`.
+    """
+    return kafka_error(code, f"{what}: {explain(code, request=request)}")
 
 
-def explain(code: int, said: str | None = None) -> str:
-    """An error code in words: its name, and what the broker said or else what to do about it."""
+def explain(code: int, said: str | None = None, request: IntEnum | None = None) -> str:
+    """An error code in words: its name, and what the broker said or else what to do about it.
+
+    ``request``: the one that was refused; None: it may be any of a producer's.
+    """
     row = _ROWS.get(code)
     more = said or ("" if row is None else row.advice)
+    if not said and request is not None and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        more = _NEEDS.get(request.name, more)
     return f"{code_name(code)}: {more}" if more else code_name(code)

@@ -17,6 +17,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.timeouts import MOST_TIMEOUTS
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError, anew, error_about
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
@@ -462,7 +463,7 @@ class Fetcher:
         if code in _OTHER_TOPIC and not follower and state.served_id is not None:
             self._leaders.refused(state.served_id)
         if code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._failed([state], error_about(state.where, code))
+            self._failed([state], error_about(state.where, code, Api.FETCH))
         elif follower:  # its log may begin and end elsewhere than the leader's
             self._wait_after_failure([state])
         else:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from aioproducer.engine.client.requests import ClusterDescription, TopicDescription
 from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition
 
@@ -141,7 +142,7 @@ class Leaders:
             if name not in self._topics:
                 continue
             if topic.error_code:
-                errors[name] = error_about(f"topic {name!r}", topic.error_code)
+                errors[name] = error_about(f"topic {name!r}", topic.error_code, Api.METADATA)
                 continue
             match self._judged(topic, now, fails=name in failing):
                 case _Told.PRESENT:

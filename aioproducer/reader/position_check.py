@@ -8,6 +8,7 @@ from datetime import datetime
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import lookup_offsets
 from aioproducer.engine.client.requests import EARLIEST, LATEST, FoundOffset, IsolationLevel
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     LogTruncatedError,
     NotLeaderOrFollowerError,
@@ -135,7 +136,8 @@ class PositionCheck:
 
     def _take_end(self, state: PartitionState, end: EpochEnd, leader_epoch: int) -> None:
         if end.error_code:
-            self._failed([state], error_about(state.where, end.error_code))
+            error = error_about(state.where, end.error_code, Api.OFFSET_FOR_LEADER_EPOCH)
+            self._failed([state], error)
             return
         state.succeeded()
         known = end.leader_epoch >= 0 and end.end_offset >= 0

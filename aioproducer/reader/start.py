@@ -16,6 +16,7 @@ from aioproducer.engine.client.requests import (
     FoundOffset,
     IsolationLevel,
 )
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,
@@ -78,7 +79,7 @@ def _numbers(cluster: ClusterDescription, topic: str) -> dict[int, None]:
     """The numbers of a topic's partitions. Raises the error of the topic."""
     described = cluster.topics[topic]
     if described.error_code:
-        raise error_about(f"topic {topic!r}", described.error_code)
+        raise error_about(f"topic {topic!r}", described.error_code, Api.METADATA)
     if not described.partitions:
         raise LeaderNotAvailableError(f"topic {topic!r} has no partitions yet")
     return dict.fromkeys(each.partition for each in described.partitions)

@@ -15,6 +15,7 @@ from aioproducer.engine.client.requests import (
     ListOffsetsRequest,
     PartitionDescription,
 )
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,
@@ -94,7 +95,7 @@ def _take(
     errors: list[BaseException] = []
     for where, offset in response.items():
         if offset.error_code:
-            errors.append(error_about(where, offset.error_code))
+            errors.append(error_about(where, offset.error_code, Api.LIST_OFFSETS))
         else:
             found[where] = offset
     return errors
@@ -135,7 +136,7 @@ def leaders_of(
         if where.topic not in known:
             topic = cluster.topics[where.topic]
             if topic.error_code:
-                raise error_about(f"topic {where.topic!r}", topic.error_code)
+                raise error_about(f"topic {where.topic!r}", topic.error_code, Api.METADATA)
             known[where.topic] = {each.partition: each for each in topic.partitions}
         led.setdefault(_leader(where, known[where.topic], cluster), []).append(where)
     return led

@@ -178,8 +178,6 @@ class CoordinatorRequest(SchemaRequest):
     """The reactions to errors that differ from :data:`COMMON_REACTIONS`."""
     otherwise: ClassVar[Reaction]
     """The reaction to an error that is in no table, unless Kafka calls it retriable."""
-    topic_operation: ClassVar[str | None] = None
-    """The permission that a refused topic lacks, if it is another one than for records."""
 
     @property
     @abstractmethod
@@ -213,15 +211,9 @@ class CoordinatorRequest(SchemaRequest):
         code = response.error_code
         if not code:
             return None
-        advice = response.message
-        if (
-            not advice
-            and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            and self.topic_operation is not None
-        ):
-            advice = f"the principal needs the {self.topic_operation} permission for the topic"
         place = "" if response.partition is None else f" for {response.partition}"
-        message = f"{subject}{self.describe()}{place} on {broker}: {explain(code, advice)}"
+        said = explain(code, response.message, self.api)
+        message = f"{subject}{self.describe()}{place} on {broker}: {said}"
         return kafka_error(code, message)
 
 
@@ -436,7 +428,6 @@ class TxnOffsetCommit(TransactionRequest):
     highest_version_in_protocol_1: ClassVar[int | None] = 4
     reactions: ClassVar[Reactions] = {RequestTimedOutError: Reaction.FIND_COORDINATOR}
     otherwise: ClassVar[Reaction] = Reaction.ABORT
-    topic_operation: ClassVar[str | None] = "READ"
 
     @property
     def recipient(self) -> Coordinator:
@@ -553,7 +544,6 @@ class OffsetFetch(CoordinatorRequest):
 
     api = Api.OFFSET_FETCH
     otherwise: ClassVar[Reaction] = Reaction.ABORT
-    topic_operation: ClassVar[str | None] = "DESCRIBE"
 
     @property
     def recipient(self) -> Coordinator:

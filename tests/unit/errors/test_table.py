@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import Disposition, KafkaError, Written, broker, explain, kafka_error
 from aioproducer.errors.broker import TABLE, ErrorCode
 
@@ -245,3 +246,22 @@ def test_advice_is_given_where_the_broker_says_nothing() -> None:
     )
     assert explain(10, "too big by 7") == "MESSAGE_TOO_LARGE: too big by 7"
     assert explain(14) == "COORDINATOR_LOAD_IN_PROGRESS"
+
+
+@pytest.mark.parametrize(
+    ("request_", "right"),
+    [
+        (None, "DESCRIBE and WRITE permissions"),
+        (Api.ADD_PARTITIONS_TO_TXN, "DESCRIBE and WRITE permissions"),
+        (Api.FETCH, "READ permission"),
+        (Api.METADATA, "DESCRIBE permission"),
+        (Api.LIST_OFFSETS, "DESCRIBE permission"),
+    ],
+)
+def test_a_refused_request_names_the_permission_that_it_needs(
+    request_: Api | None, right: str
+) -> None:
+    assert explain(29, request=request_) == (
+        f"TOPIC_AUTHORIZATION_FAILED: the principal needs the {right} for the topic"
+    )
+    assert explain(29, "ask Bob", request_) == "TOPIC_AUTHORIZATION_FAILED: ask Bob"
