@@ -29,6 +29,7 @@ from aioproducer.errors import (
     OffsetOutOfRangeError,
     ProducerError,
     ProducerTimeoutError,
+    TopicAuthorizationFailedError,
     TopicRecreatedError,
     error_about,
 )
@@ -213,6 +214,15 @@ class Assignment:
                 return
             try:
                 await self._begin_once(wanted, token)
+            except TopicAuthorizationFailedError as error:
+                self.tell(error)
+                topics = {each.topic for each in wanted}
+                if len(topics) > 1:  # the others begin
+                    for topic in topics:
+                        self._start(
+                            frozenset(each for each in wanted if each.topic == topic), token
+                        )
+                    return
             except Exception as error:
                 if not isinstance(error, ProducerError) or not self._link.may_pass(error):
                     self._fail(error)
@@ -468,6 +478,10 @@ class Assignment:
         """Wait until the callback that runs has ended."""
         async with self._turn:
             pass
+
+    def tell(self, error: ProducerError) -> None:
+        """Raise ``error`` in the next read, once: it may be mended meanwhile."""
+        self._source.fetcher.tell(error)
 
     # --- held --------------------------------------------------------------------------------
 

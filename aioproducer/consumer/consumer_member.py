@@ -22,6 +22,7 @@ from aioproducer.engine.groups.requests import (
     PartitionsById,
     Reaction,
 )
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error
 from aioproducer.errors.broker import ErrorCode
@@ -211,11 +212,15 @@ class ConsumerMember(Member):
                     f"{message.rstrip('.') or 'it is a group of another kind'}; use another "
                     "group_id, or group_protocol='classic' if its members have that"
                 )
-            text = f"{what} of group {self._link.group_id!r}: {explain(code, message or None)}"
+            why = explain(code, message or None, Api.CONSUMER_GROUP_HEARTBEAT)
+            text = f"{what} of group {self._link.group_id!r}: {why}"
             if code == ErrorCode.UNSUPPORTED_VERSION:
                 raise _too_old(text)
-            raise kafka_error(code, text)
-        if reaction in LOST:
+            error = kafka_error(code, text)
+            if code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise error
+            self._partitions.tell(error)  # KIP-848: the member asks on, until it is permitted
+        elif reaction in LOST:
             self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
         elif code == ErrorCode.UNRELEASED_INSTANCE_ID:
             logger.repeated(

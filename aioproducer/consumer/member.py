@@ -62,6 +62,9 @@ class Partitions(Protocol):
     async def settled(self, idle: Callable[[], bool]) -> None:
         """Tell the application what was lost; while ``idle`` says so, wait until it is idle."""
 
+    def tell(self, error: ProducerError) -> None:
+        """Raise ``error`` in the next read, once."""
+
     def silence(self) -> None:
         """Hand out nothing: the coordinator may have given the partitions away."""
 

@@ -24,6 +24,7 @@ from aioproducer.consumer.telemetry import consumer_telemetry
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.groups.requests import Membership
+from aioproducer.errors import ProducerError
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.record_source import RecordSource
@@ -76,7 +77,7 @@ class ConsumerParts:
             lambda topic: self.member.miss_topic(topic),
             lambda topic: self.assignment.recreated(topic),
         )
-        stats, topics = _stats(config, client.clock()), _topics(setup, link)
+        stats, topics = _stats(config, client.clock()), _topics(setup, link, fetcher.tell)
         self._clients, self._topics = (client, link), topics
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
@@ -147,9 +148,11 @@ class ConsumerParts:
         return self.member.identity
 
 
-def _topics(setup: ConsumerSetup, link: CoordinatorLink) -> GroupTopics:
+def _topics(
+    setup: ConsumerSetup, link: CoordinatorLink, tell: Callable[[ProducerError], None]
+) -> GroupTopics:
     reset = setup.reading.auto_offset_reset
-    return GroupTopics(setup.subscription, link.client, setup.group_id, reset)
+    return GroupTopics(setup.subscription, link.client, setup.group_id, reset, tell)
 
 
 def _stats(config: ProducerConfig, now: float) -> ConsumerStats:

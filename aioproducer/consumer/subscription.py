@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -15,7 +15,12 @@ from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.groups.assignors import PartitionRacks, TopicLayout
 from aioproducer.engine.groups.assignors.member import STEP
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import ConfigError, error_about
+from aioproducer.errors import (
+    ConfigError,
+    ProducerError,
+    TopicAuthorizationFailedError,
+    error_about,
+)
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import in_turns
@@ -74,11 +79,20 @@ class Subscription:
 
 
 class GroupTopics:
-    """The topics of a member, as ``client`` finds them. ``offset_reset``: ``auto_offset_reset``."""
+    """The topics of a member, as ``client`` finds them. ``offset_reset``: ``auto_offset_reset``.
+
+    ``tell`` gets the error of a topic that is named and not permitted: others are read.
+    """
 
     def __init__(
-        self, subscription: Subscription, client: ClusterClient, group_id: str, offset_reset: str
+        self,
+        subscription: Subscription,
+        client: ClusterClient,
+        group_id: str,
+        offset_reset: str,
+        tell: Callable[[ProducerError], None],
     ) -> None:
+        self._tell = tell
         self._subscription = subscription
         self._client = client
         self._group_id = group_id
@@ -167,9 +181,12 @@ class GroupTopics:
         for name, topic in found.topics.items():
             if topic.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 error = error_about(f"topic {name!r}", topic.error_code, Api.METADATA)
-                if self._subscription.names_it(name):
+                if isinstance(error, TopicAuthorizationFailedError) and self.names_it(name):
+                    self._tell(error)
+                elif self.names_it(name):
                     raise error
-                logger.warning("Group %r: another member wants %s", self._group_id, error)
+                else:
+                    logger.warning("Group %r: another member wants %s", self._group_id, error)
         return found
 
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:

@@ -137,6 +137,8 @@ class Fetcher:
             settings.lookup_timeout,
         )
         self._failure: ProducerError | None = None
+        self._told: ProducerError | None = None
+        """The error that the next read raises."""
         self.is_finished = False
         """True: nothing is handed out any more."""
         self._ends = False
@@ -165,6 +167,9 @@ class Fetcher:
         Raises the error of a partition, which is tried again afterwards.
         """
         while not self.is_finished:
+            if (told := self._told) is not None:
+                self._told = None
+                raise told
             self.on_take()
             found = self.read_ahead.take()
             if found is not None:
@@ -202,6 +207,11 @@ class Fetcher:
     def fail(self, error: ProducerError) -> None:
         """Raise ``error`` in each read that would wait from now on."""
         self._failure = error
+        self._arrived.set()
+
+    def tell(self, error: ProducerError) -> None:
+        """Raise ``error`` in the next read, once."""
+        self._told = error
         self._arrived.set()
 
     def seek(self, where: TopicPartition, offset: int, *, in_log: bool = True) -> None:

@@ -18,7 +18,12 @@ from aioproducer.consumer import Consumer
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicIdError
+from aioproducer.errors import (
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    TopicRecreatedError,
+    UnknownTopicIdError,
+)
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.cluster import Cluster
@@ -639,3 +644,71 @@ def test_a_topic_that_is_created_again_can_be_read_after_a_seek(protocol: str, g
             reading.cancel()
 
     live(life, 2)
+
+
+# --- not permitted -----------------------------------------------------------------------------
+
+
+@each_protocol
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_a_topic_that_is_not_permitted_is_an_error_of_reads_until_it_is(
+    protocol: str, reset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator of KIP-848 refuses the member, and brokers do not describe the topic."""
+    describe = ClusterClient.describe
+    is_permitted = False
+
+    async def described(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        found = await describe(client, topics, timeout)
+        if is_permitted or "secret" not in found.topics:
+            return found
+        refused = found.topics["secret"]._replace(error_code=29, partitions=())
+        return found._replace(topics={**found.topics, "secret": refused})
+
+    monkeypatch.setattr(ClusterClient, "describe", described)
+
+    async def life(world: SimulatedWorld) -> None:
+        nonlocal is_permitted
+        world.cluster.create_topic("secret", 1)
+        found: list[ConsumerRecord] = []
+        errors: list[Exception] = []
+
+        async def read() -> None:
+            while True:
+                try:
+                    await collect(reader, found)
+                except TopicAuthorizationFailedError as error:
+                    errors.append(error)
+
+        if protocol == "consumer":
+            refusal = TopicAuthorizationFailedError
+            world.cluster.fail_next(Api.CONSUMER_GROUP_HEARTBEAT, refusal, times=10)
+        reader = consumer(
+            world,
+            topics=("orders", "secret"),
+            group_protocol=protocol,
+            auto_offset_reset=reset,
+            metadata_max_age_ms=5_000,
+        )
+        async with reader:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(20)
+            await write(world, "orders", 0, 10)
+            await asyncio.sleep(10)
+            assert not reading.done()
+            assert len(places(found, "orders")) == 10
+            assert 1 < len(errors) < 100
+            assert "needs the DESCRIBE permission" in str(errors[0])
+            is_permitted = True
+            await asyncio.sleep(20)
+            await write(world, "secret", 0, 10)
+            await asyncio.sleep(20)
+            assert len(places(found, "secret")) == 10
+            known = len(errors)
+            await asyncio.sleep(60)
+            assert len(errors) == known
+            reading.cancel()
+
+    live(life)
