@@ -404,9 +404,10 @@ class Assignment:
         self._release(partitions)
 
     async def settled(self, idle: Callable[[], bool]) -> None:
-        """Tell the application what was lost; while ``idle`` says so, wait until it is idle."""
+        """Tell the application what was lost; while ``idle`` says so, wait until it has no record
+        and asks for more."""
         await self._tell_of_losses()
-        while idle() and not self._progress.is_idle:
+        while idle() and not (self._progress.is_idle and self._source.is_asked):
             self.acknowledged.clear()
             await self.acknowledged.wait()
 

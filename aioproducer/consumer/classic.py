@@ -354,7 +354,7 @@ class ClassicMember(Member):
             self._link.stop_waiting(why)
 
     async def give_up(self, reason: str) -> None:
-        """Leave the group, and join it again when the application is done with its records."""
+        """Leave the group, and join it again when the application asks for more."""
         identity = self.identity
         self.gave_up = True
         self._lose(reason, new=identity.instance_id is None)

@@ -39,7 +39,6 @@ from aioproducer.consumer.transactions import (
     TransactionalWork,
     Transactions,
 )
-from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import Handle, Order, Workers
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -214,14 +213,7 @@ class Consumer:
         self._state = "started"
         self._client.start_task(self._source.fetcher.run(), "aioproducer-consumer")
         self._start_task(self._run_member())
-        watch = WorkWatch(
-            self._progress,
-            self._member,
-            self._options.max_poll_interval_ms / 1000,
-            self._client.clock,
-            self.group_id,
-        )
-        self._start_task(watch.run())
+        self._start_task(parts.watch.run())
         if self._options.auto_commit:
             interval = self._options.auto_commit_interval_ms / 1000
             self._start_task(self._commits.commit_each(interval, self._to_commit, self._timeout))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Mapping
+from math import inf
 from typing import Any, Final
 from uuid import UUID
 
@@ -35,6 +36,9 @@ _SHORTEST_INTERVAL_MS: Final = 100.0
 """Milliseconds between heartbeats, whatever the coordinator says."""
 _UNKNOWN_TOPIC_SECONDS: Final = 0.5
 """Seconds from one look for the name of a topic to the next."""
+_LONGEST_SESSION_SECONDS: Final = 60.0
+"""The brokers' ``group.consumer.max.session.timeout.ms``: a member that sends no heartbeat has lost
+its instance id by then."""
 
 
 class ConsumerMember(Member):
@@ -64,6 +68,8 @@ class ConsumerMember(Member):
         """True: the next heartbeat contains the member's partitions."""
         self._asked = False
         """True once the coordinator may know the member."""
+        self._refused_since = inf
+        """The clock's time from which on the member's instance id has been another member's."""
         self._life = 0
         """The number of times that the group has gone on without the member."""
 
@@ -189,6 +195,7 @@ class ConsumerMember(Member):
         code = answer.error_code
         reaction = self._link.react(code)
         if reaction is Reaction.DONE:
+            self._refused_since = inf
             self.identity = self.identity._replace(
                 member_id=answer.member_id or self.identity.member_id, generation=answer.epoch
             )
@@ -223,14 +230,27 @@ class ConsumerMember(Member):
         elif reaction in LOST:
             self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
         elif code == ErrorCode.UNRELEASED_INSTANCE_ID:
-            logger.repeated(
-                logging.WARNING,
-                "instance",
-                "Group %r: another member has the group_instance_id %r; this one waits until that "
-                "one leaves, or its session ends",
-                self._link.group_id,
-                self.identity.instance_id,
+            self._wait_for_instance()
+
+    def _wait_for_instance(self) -> None:
+        """Another member has the instance id: this instance before a crash, or one that lives."""
+        now = self._clock()
+        self._refused_since = min(self._refused_since, now)
+        if now - self._refused_since > _LONGEST_SESSION_SECONDS:
+            raise kafka_error(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"group_instance_id {self.identity.instance_id!r} of group "
+                f"{self._link.group_id!r} is that of another member, which lives; give each "
+                "instance its own",
             )
+        logger.repeated(
+            logging.WARNING,
+            "instance",
+            "Group %r: another member has the group_instance_id %r; this one waits until that one "
+            "leaves, or its session ends",
+            self._link.group_id,
+            self.identity.instance_id,
+        )
 
     def refused(self, code: int) -> bool:
         """A commit has brought the error ``code``: the group continues without the member."""
@@ -249,7 +269,7 @@ class ConsumerMember(Member):
         self._due.set()
 
     async def give_up(self, reason: str) -> None:
-        """Leave the group, and join it again when the application is done with its records."""
+        """Leave the group, and join it again when the application asks for more."""
         identity = self.identity
         self.gave_up = True
         self._lose(reason, new=True)

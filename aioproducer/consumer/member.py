@@ -60,7 +60,8 @@ class Partitions(Protocol):
         """Read nothing any longer, and commit nothing: other members may do so already."""
 
     async def settled(self, idle: Callable[[], bool]) -> None:
-        """Tell the application what was lost; while ``idle`` says so, wait until it is idle."""
+        """Tell the application what was lost; while ``idle`` says so, wait until it has no record
+        and asks for more."""
 
     def tell(self, error: ProducerError) -> None:
         """Raise ``error`` in the next read, once."""
@@ -132,8 +133,7 @@ class Member(ABC):
         self.rebalance_began: float | None = None
         """The clock's time at which the rebalance under way began; None: there is none."""
         self.gave_up = False
-        """True from :meth:`give_up` until the application is done with its records, before the next
-        join."""
+        """True from :meth:`give_up` until the application asks for more, before the next join."""
         self._ends = False
         """True: the consumer closes, and no other join begins."""
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -194,7 +194,10 @@ class Member(ABC):
     def _go_on_as(self, identity: Membership, why: str) -> None:
         """The group continues without the member, which joins again as ``identity``."""
         logger.warning(
-            "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
+            "Group %r goes on without this member: %s. It joins again%s",
+            self._link.group_id,
+            why,
+            " when it is asked for records" if self.gave_up else "",
         )
         self.identity = identity
         self.session.over()
@@ -222,7 +225,7 @@ class Member(ABC):
 
     @abstractmethod
     async def give_up(self, reason: str) -> None:
-        """Leave the group, and join it again when the application is done with its records."""
+        """Leave the group, and join it again when the application asks for more."""
 
     @abstractmethod
     async def leave(self, timeout: float) -> None:

@@ -20,6 +20,7 @@ from aioproducer.consumer.metrics import (
 )
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics
+from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.metrics.names import values_by_node, values_of_whole
 from aioproducer.errors import ProducerError
@@ -37,6 +38,7 @@ class Observation:
         member: Member,
         assignment: Assignment,
         progress: Progress,
+        watch: WorkWatch,
         source: RecordSource,
         stats: ConsumerStats,
         topics: GroupTopics,
@@ -49,8 +51,7 @@ class Observation:
         self._assignment = assignment
         self._progress = progress
         self._source = source
-        self._handed_out = 0, 0.0
-        """The number of records that the application had got, and when that was first seen."""
+        self._watch = watch
         self._stats = stats
         self._topics = topics
 
@@ -96,7 +97,8 @@ class Observation:
         if self._state == "silent":
             found.append("the coordinator has not answered for longer than session_timeout_ms")
         elif self._state == "joining":
-            found.append(f"the member is not in group {self._group_id!r}")
+            until = " until it is asked for records" if self._member.gave_up else ""
+            found.append(f"the member is not in group {self._group_id!r}{until}")
         elif (began := self._member.rebalance_began) is not None:
             found.append(f"a rebalance has been in progress for {now - began:.0f} s")
         found += self._topics.missing
@@ -111,7 +113,7 @@ class Observation:
             found.append(
                 f"the record of {where} at offset {offset} has been in processing for {age:.0f} s"
             )
-        idle = now - self._last_read(now)
+        idle = now - self._watch.last_read(now)
         if oldest is None and idle > self._longest_work / 2:
             found.append(f"nothing has read from this consumer for {idle:.0f} s")
         states = {where: each.state for where, each in begun.items()}
@@ -119,12 +121,6 @@ class Observation:
         if failing:
             found.append(f"{min(failing)} can't be fetched: {why_no_answer()}")
         return tuple(found)
-
-    def _last_read(self, now: float) -> float:
-        """When the application asked last, or was first seen to have got a record."""
-        if (handed_out := self._source.handed_out) != self._handed_out[0]:
-            self._handed_out = handed_out, now
-        return max(self._source.last_asked, self._handed_out[1])
 
     def metrics(self) -> ConsumerMetricsSnapshot:
         """The metrics now."""

@@ -91,9 +91,9 @@ class ConsumerOptions:
     max_poll_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
     )
-    """How long a record can stay unacknowledged before the member leaves the group, so that another
-    member can continue. This is also the longest that a rebalance waits for a record in
-    processing."""
+    """How long a record can stay unacknowledged, or wait while nobody reads, before the member
+    leaves the group, so that another member can continue. This is also the longest that a rebalance
+    waits for a record in processing."""
 
     auto_commit: bool = option(
         Boolean(), True, Group.READING, Importance.MEDIUM, java_name="enable.auto.commit"

@@ -21,6 +21,7 @@ from aioproducer.consumer.options import ConsumerOptions
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.consumer.telemetry import consumer_telemetry
+from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.groups.requests import Membership
@@ -101,13 +102,19 @@ class ConsumerParts:
         self._rack = settings.rack
         self.member = _member(setup, link, topics, self.assignment, stats, settings.rack or None)
         fetcher.on_take = self.member.session.look
+        self.source.on_ask = self.assignment.acknowledged.set
+        longest = setup.options.max_poll_interval_ms / 1000
+        self.watch = WorkWatch(
+            self.source, self.progress, self.member, longest, client.clock, setup.group_id
+        )
         self.observation = Observation(
             setup.group_id,
-            setup.options.max_poll_interval_ms / 1000,
+            longest,
             client,
             self.member,
             self.assignment,
             self.progress,
+            self.watch,
             self.source,
             stats,
             topics,

@@ -1,4 +1,4 @@
-"""The watch over records in work: a member that is stuck with one must not hold its group up."""
+"""The watch over what an application works on: one that is stuck must not hold its group up."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aioproducer.consumer.progress import Progress
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.model import TopicPartition
+from aioproducer.reader.record_source import RecordSource
 
 logger = RoomLogger(__name__)
 
@@ -21,20 +22,22 @@ _WARNING: Final = 0.75
 
 
 class WorkWatch:
-    """Has the member leave its group when a record is in work for ``longest`` seconds.
+    """Has the member leave its group when a record is in work for ``longest`` seconds, or when
+    records wait and nobody asks for them as long.
 
-    The group gives the record to another member then. Source: Kafka's ``max.poll.interval.ms``,
-    meant as the age of the oldest unacknowledged record.
+    The group gives the records to another member then. Source: Kafka's ``max.poll.interval.ms``.
     """
 
     def __init__(
         self,
+        source: RecordSource,
         progress: Progress,
         member: Member,
         longest: float,
         clock: Callable[[], float],
         group_id: str,
     ) -> None:
+        self._source = source
         self._progress = progress
         self._member = member
         self._longest = longest
@@ -42,6 +45,16 @@ class WorkWatch:
         self._group_id = group_id
         self._warned: tuple[TopicPartition, int, float] | None = None
         """The record of the last warning, and when it was handed out: it may come again."""
+        self._handed_out = 0, 0.0
+        """The number of records that the application had got, and when that was first seen."""
+        self._unread = clock()
+        """The clock's time from which on records have waited while nobody worked on any."""
+
+    def last_read(self, now: float) -> float:
+        """When the application asked last, or was first seen to have got a record."""
+        if (handed_out := self._source.handed_out) != self._handed_out[0]:
+            self._handed_out = handed_out, now
+        return max(self._source.last_asked, self._handed_out[1])
 
     async def run(self) -> None:
         """Look until the task is cancelled."""
@@ -49,12 +62,20 @@ class WorkWatch:
             await asyncio.sleep(self._longest / _LOOKS)
             now = self._clock()
             oldest = self._progress.oldest(now)
-            if oldest is None or self._member.gave_up:
+            if self._member.gave_up or oldest is not None or not self._source.has_more:
+                self._unread = now
+            if self._member.gave_up:
+                continue
+            if oldest is None:
+                if now - max(self._unread, self.last_read(now)) >= self._longest:
+                    await self._give_up("nobody has read from this consumer, and records wait, for")
                 continue
             where, offset, began = oldest
             age = now - began
             if age >= self._longest:
-                await self._give_up(where, offset)
+                await self._give_up(
+                    f"the record of {where} at offset {offset} has been in processing for"
+                )
             elif age >= self._longest * _WARNING and self._warned != oldest:
                 self._warned = oldest
                 logger.warning(
@@ -67,11 +88,8 @@ class WorkWatch:
                     duration(self._longest),
                 )
 
-    async def _give_up(self, where: TopicPartition, offset: int) -> None:
-        reason = (
-            f"the record of {where} at offset {offset} has been in processing for longer than "
-            f"{duration(self._longest)} (max_poll_interval_ms)"
-        )
+    async def _give_up(self, what: str) -> None:
+        reason = f"{what} longer than {duration(self._longest)} (max_poll_interval_ms)"
         try:
             await self._member.give_up(reason)
         except ProducerError as error:

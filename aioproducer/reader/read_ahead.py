@@ -111,6 +111,11 @@ class ReadAhead:
             del self._unread[where]
         return bool(self._partitions)
 
+    @property
+    def has_some(self) -> bool:
+        """True if there is something to take."""
+        return bool(self._ready)
+
     def announce(self, state: PartitionState) -> None:
         """``state`` may have got something to take, or have come to its end."""
         if self._partitions.get(state.where) is not state:

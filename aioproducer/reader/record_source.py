@@ -41,6 +41,8 @@ class RecordSource:
         self._limit = limit
         self._name = name
         self._reading = False
+        self.on_ask: Callable[[], None] = lambda: None
+        """Called when the application begins to wait for a batch."""
         self.turn_began = 0.0
         """The real clock's time of the end of the last pause."""
         self._asked = client.clock()
@@ -150,6 +152,7 @@ class RecordSource:
             raise IllegalStateError(f"another task reads from this {self._name}: one at a time can")
         self._client.check_usable()
         self._reading = True
+        self.on_ask()
         try:
             await self.pause()
             while (found := await self.fetcher.next_item()) is not None:
@@ -173,6 +176,16 @@ class RecordSource:
         if self.cursor.where is not None:
             self.cursor.put_back(self.cursor.where)
         self.fetcher.finish()
+
+    @property
+    def is_asked(self) -> bool:
+        """True while the application waits for a batch."""
+        return self._reading
+
+    @property
+    def has_more(self) -> bool:
+        """True if the application would get something at once."""
+        return bool(length_hint(self.cursor.records)) or self.fetcher.read_ahead.has_some
 
     @property
     def last_asked(self) -> float:

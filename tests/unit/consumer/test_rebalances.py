@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
+from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.engine.protocol import Api, data_schema
 from aioproducer.errors import GroupAuthorizationFailedError, KafkaError, UnknownMemberIdError
 from aioproducer.model import ConsumerRecord, TopicPartition
@@ -496,6 +497,118 @@ def test_a_consumer_that_nobody_reads_from_says_so() -> None:
             assert reader.health().is_degraded
 
     live(life)
+
+
+async def read_none(reader: Consumer) -> None:
+    """The application never reads."""
+
+
+async def read_one(reader: Consumer) -> None:
+    async for _ in reader:
+        await reader.commit()
+        break
+
+
+async def read_until_a_handler_fails(reader: Consumer) -> None:
+    async def fail(_: ConsumerRecord) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await reader.run(fail)
+
+
+@each_protocol
+@pytest.mark.parametrize("begin", [read_none, read_one, read_until_a_handler_fails])
+def test_a_member_that_nobody_reads_leaves_until_it_is_asked(
+    protocol: str, begin: Callable[[Consumer], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 4)
+        options: dict[str, Any] = {"group_protocol": protocol, "max_poll_interval_ms": 30_000}
+        async with consumer(world, client_id="a", **options) as first:
+            await begin(first)
+            async with consumer(world, client_id="b", **options) as second:
+                found: list[ConsumerRecord] = []
+                reading = asyncio.create_task(reads(second, found))
+                await asyncio.sleep(20)
+                assert first.health().is_ready
+                await asyncio.sleep(40)
+                assert len({(each.partition, each.offset) for each in found}) >= 39
+                health = first.health()
+                assert not health.is_ready
+                assert "not in group 'g' until it is asked for records" in health.reason
+                assert "nobody has read from this consumer, and records wait" in caplog.text
+                await asyncio.sleep(100)
+                assert not first.assignment
+                again = asyncio.create_task(read(first))
+                await asyncio.sleep(20)
+                assert len(first.assignment) == len(second.assignment) == 2
+                assert first.health().is_ready
+                for task in (reading, again):
+                    task.cancel()
+
+    live(life, 4)
+
+
+@each_protocol
+def test_a_member_without_records_stays_though_nobody_reads(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        options: dict[str, Any] = {"group_protocol": protocol, "max_poll_interval_ms": 30_000}
+        async with consumer(world, **options) as reader:
+            await asyncio.sleep(200)
+            await fill(world, 40, 4)
+            await asyncio.sleep(20)
+            assert reader.health().is_ready, "its records have waited for less than the interval"
+            found: list[ConsumerRecord] = []
+            reading = asyncio.create_task(reads(reader, found))
+            await asyncio.sleep(20)
+            assert len(found) == 40
+            reading.cancel()
+
+    live(life, 4)
+
+
+STATIC: dict[str, Any] = {"group_protocol": "consumer", "group_instance_id": "till-1"}
+
+
+def test_a_second_member_with_an_instance_id_is_told_who_has_it() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 4)
+        async with consumer(world, client_id="a", **STATIC) as first:
+            reading = asyncio.create_task(read(first))
+            await asyncio.sleep(10)
+            async with consumer(world, client_id="b", **STATIC) as second:
+                with pytest.raises(KafkaError, match="'till-1' of group 'g' is that of") as caught:
+                    await anext(aiter(second))
+                assert caught.value.name == "UNRELEASED_INSTANCE_ID"
+            assert len(first.assignment) == 4
+            reading.cancel()
+
+    live(life, 4)
+
+
+def test_an_instance_that_comes_back_after_a_crash_waits_for_its_old_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def no_farewell(*_: object) -> None:
+        """A killed process takes no leave."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 4)
+        async with consumer(world, client_id="a", **STATIC) as first:
+            await first.lists().__anext__()
+            with monkeypatch.context() as patch:
+                patch.setattr(ConsumerMember, "leave", no_farewell)
+                await first.close()
+        async with consumer(world, client_id="b", **STATIC) as second:
+            reading = asyncio.create_task(read(second))
+            await asyncio.sleep(30)
+            assert not second.assignment
+            await asyncio.sleep(30)
+            assert len(second.assignment) == 4
+            reading.cancel()
+
+    live(life, 4)
 
 
 def test_a_deleted_topic_ends_no_member_that_can_not_divide_anew() -> None:
