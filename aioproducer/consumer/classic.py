@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aioproducer.consumer.member import MISSING_TOPIC_SECONDS, Member, MemberSurroundings
 from aioproducer.engine.groups.assignors import (
+    NO_GENERATION,
     Assignment,
     GroupMember,
     PartitionCounts,
@@ -23,9 +24,9 @@ from aioproducer.engine.groups.assignors import (
     round_robin_steps,
     sticky_steps,
 )
-from aioproducer.engine.groups.assignors.member import NO_GENERATION
 from aioproducer.engine.groups.requests import (
     LOST,
+    PROTOCOL_TYPE,
     GroupKind,
     Heartbeat,
     Joined,
@@ -34,9 +35,6 @@ from aioproducer.engine.groups.requests import (
     Reaction,
     Synced,
     SyncGroup,
-)
-from aioproducer.engine.groups.subscription import (
-    PROTOCOL_TYPE,
     assignments_bytes,
     subscription_bytes,
     subscriptions_of,

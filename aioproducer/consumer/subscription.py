@@ -12,8 +12,7 @@ from uuid import UUID
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
-from aioproducer.engine.groups.assignors import PartitionRacks, TopicLayout
-from aioproducer.engine.groups.assignors.member import STEP
+from aioproducer.engine.groups.assignors import STEP, PartitionRacks, TopicLayout
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     ConfigError,

@@ -33,7 +33,7 @@ FILES: Final = {
     "engine/cluster": 4,
     "engine/columnar": 13,
     "engine/core": 14,
-    "engine/groups": 9,
+    "engine/groups": 3,
     "engine/metrics": 6,
     "engine/network": 13,
     "engine/protocol": 6,

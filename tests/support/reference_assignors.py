@@ -11,7 +11,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-from aioproducer.engine.groups.assignors.member import (
+from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
     PartitionCounts,

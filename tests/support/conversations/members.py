@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from aioproducer.engine.groups.subscription import subscription_bytes
+from aioproducer.engine.groups.requests import subscription_bytes
 from tests.support.conversations import chat as c
 from tests.support.conversations.chat import Asked, Chat, ErrorCode
 

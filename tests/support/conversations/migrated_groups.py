@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioproducer.engine.groups.subscription import (
+from aioproducer.engine.groups.requests import (
     assigned_in,
     assignment_bytes,
     subscription_bytes,

@@ -14,11 +14,7 @@ from aioproducer.engine.groups.assignors import (
     PartitionCounts,
     PartitionRacks,
     Steps,
-    assign_ranges,
-    assign_round_robin,
-    assign_sticky,
     cooperative_steps,
-    cooperative_sticky,
     range_steps,
     round_robin_steps,
     sticky_steps,
@@ -27,6 +23,26 @@ from aioproducer.model import TopicPartition
 from tests.support import reference_assignors as reference
 from tests.support.operations import Name, calls_of_steps
 from tests.support.reference_assignors import random_group, random_racks
+from tests.support.responses import at_once
+
+
+def assign_ranges(
+    group: Sequence[GroupMember], counts: PartitionCounts, racks: PartitionRacks | None = None
+) -> Assignment:
+    return at_once(range_steps(group, counts, racks or {}))
+
+
+def assign_round_robin(group: Sequence[GroupMember], counts: PartitionCounts) -> Assignment:
+    return at_once(round_robin_steps(group, counts))
+
+
+def assign_sticky(group: Sequence[GroupMember], counts: PartitionCounts) -> Assignment:
+    return at_once(sticky_steps(group, counts))
+
+
+def cooperative_sticky(group: Sequence[GroupMember], counts: PartitionCounts) -> Assignment:
+    return at_once(cooperative_steps(group, counts))
+
 
 Assignor = Callable[[Sequence[GroupMember], PartitionCounts], Assignment]
 ASSIGNORS: list[Assignor] = [assign_ranges, assign_round_robin, assign_sticky, cooperative_sticky]

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.engine.groups.assignors.member import whole
 from aioproducer.engine.groups.requests import (
     FetchedOffsets,
     GroupOffsetFetch,
@@ -19,12 +18,10 @@ from aioproducer.engine.groups.requests import (
     Reaction,
     Synced,
     SyncGroup,
-    partitions_may_have_moved,
-    reaction_to,
-)
-from aioproducer.engine.groups.subscription import (
     assignment_bytes,
     assignments_bytes,
+    partitions_may_have_moved,
+    reaction_to,
     subscription_bytes,
     subscriptions_of,
 )
@@ -33,6 +30,7 @@ from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from tests.support.kio_messages import judged, milliseconds, ours, response_module, theirs
+from tests.support.responses import at_once
 
 MEMBER = Membership("billing", "member-1", 7)
 STATIC = MEMBER._replace(instance_id="static-1")
@@ -91,7 +89,7 @@ def test_joining(version: int) -> None:
     )
     joined = request.read(answer)
     assert joined[:5] == (0, "m", 8, "range", "m")
-    [member] = whole(subscriptions_of(joined.members))
+    [member] = at_once(subscriptions_of(joined.members))
     assert (member.member_id, member.topics) == ("m", ("a",))
     assert member.instance_id == ("s" if version >= 5 else None)
 
@@ -105,7 +103,7 @@ def test_a_broker_that_is_too_old_for_static_members(version: int) -> None:
 @each_version(Api.SYNC_GROUP)
 def test_syncing(version: int) -> None:
     request = SyncGroup(
-        member_for(version, 3), "range", whole(assignments_bytes({"m": [ONE], "n": [TWO]}))
+        member_for(version, 3), "range", at_once(assignments_bytes({"m": [ONE], "n": [TWO]}))
     )
     said = theirs(request.build(version))
     named(said, version, 3)

@@ -12,7 +12,7 @@ from kio.schema.consumer_protocol_subscription.v3 import data as subscriptions
 from kio.serial import entity_reader
 
 from aioproducer.engine.groups.assignors import GroupMember
-from aioproducer.engine.groups.subscription import (
+from aioproducer.engine.groups.requests import (
     assigned_in,
     assignment_bytes,
     subscription_bytes,
