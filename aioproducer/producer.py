@@ -288,9 +288,9 @@ class Producer(Generic[K_contra, V_contra]):
             IllegalStateError: the producer was not started.
             WrongLoopError: the call is in another event loop, thread or process.
         """
-        core = self._core  # as core.drain(), without another coroutine for each record
-        if core.back_pressure.is_full and core.back_pressure.must_wait():
-            await core.wait_for_room()
+        core = self._core
+        if core.back_pressure.is_full:
+            await core.drain()
 
     async def check(
         self,

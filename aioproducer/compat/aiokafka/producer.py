@@ -286,11 +286,11 @@ class AIOKafkaProducer:
 
     async def _wait_for_room(self) -> None:
         core = self._core
-        if not (core.back_pressure.is_full and core.back_pressure.must_wait()):
+        if not core.back_pressure.is_full:
             return
         try:
             async with PatientTimeout(self._timeout):
-                await core.wait_for_room()
+                await core.drain()
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise

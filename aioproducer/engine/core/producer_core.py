@@ -406,14 +406,13 @@ class ProducerCore:
             pending.withdraw_cancelled()
 
     async def drain(self) -> None:
-        """Return at once while there is room for more records, else wait for it."""
-        if self.back_pressure.is_full and self.back_pressure.must_wait():
-            await self.wait_for_room()
+        """Wait until there is room for more records of the present task.
 
-    async def wait_for_room(self) -> None:
-        """Wait until there is room for more records of the present task."""
-        engine = self.engine
-        await drain(engine.accumulator.waiters, current_task(), engine.clock)
+        Callers ask ``back_pressure.is_full`` first, and so save a coroutine for each record.
+        """
+        if self.back_pressure.must_wait():
+            engine = self.engine
+            await drain(engine.accumulator.waiters, current_task(), engine.clock)
 
     def room_for(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
