@@ -22,10 +22,8 @@ from aioproducer.engine.records.acceleration import (
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import (
     NO_PRODUCER_STATE,
-    Buffer,
     ProducerState,
     compress_records,
-    frame_batch,
     next_sequence,
     sent_times,
 )
@@ -334,10 +332,6 @@ class ProducerBatch:
         """Compress the records, once. It may run in another thread, which then owns the records."""
         if self.compressed is None:
             self.compressed = compress_records(self.builder, compression)
-
-    def encode(self, compression: Compression | None) -> Buffer:
-        """The bytes of the batch for a request, with the numbers of :attr:`state`."""
-        return frame_batch(self.builder, self.state, compression, self.compressed)
 
     def deliver(
         self, base_offset: BigInt, log_append_time_ms: BigInt, log_start_offset: BigInt = -1

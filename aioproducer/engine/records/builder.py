@@ -1,9 +1,9 @@
 """A batch in a buffer: records are written one after another, and at last the header before them.
 
 When a batch leaves, the sender's ``Compressor`` has compressed the records, if they are to be.
-``ProducerBatch.encode`` then calls :func:`frame_batch`, which chooses the attributes and calls
-:meth:`RecordsBuilder.framed`: the header with the numbers of the producer, and the CRC over the
-rest. Source: KIP-98, Kafka's ``DefaultRecordBatch``.
+Then :func:`frame_batch` chooses the attributes and calls :meth:`RecordsBuilder.framed`: the header
+with the numbers of the producer, and the CRC over the rest. Source: KIP-98, Kafka's
+``DefaultRecordBatch``.
 
 This is the hot path of the project. A record is, in Kafka's words (``DefaultRecord``)::
 
@@ -427,8 +427,6 @@ def frame_batch(
     """The whole batch; see :meth:`RecordsBuilder.framed`."""
     producer_id, epoch, sequence, transactional = state
     attributes = TRANSACTIONAL if transactional else 0
-    if compression is None:
-        compressed = None
-    elif compressed is not None:
+    if compression is not None and compressed is not None:
         attributes |= compression.id
     return builder.framed(attributes, producer_id, epoch, sequence, compressed)

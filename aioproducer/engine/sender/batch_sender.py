@@ -23,7 +23,7 @@ from aioproducer.engine.accumulator import (
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.records.builder import NO_PRODUCER_STATE
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, frame_batch
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
@@ -261,7 +261,10 @@ class BatchSender:
         count: int
         for batch in batches:
             builder, topic = batch.builder, batch.topic_partition.topic
-            data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
+            if compressor.compresses:
+                data = compressor.encode(batch)
+            else:
+                data = frame_batch(builder, batch.state, None, None)
             batch.enter(_SENT)
             batch.lent = type(data) is memoryview  # else it is a copy
             encoded += ((batch, data),)

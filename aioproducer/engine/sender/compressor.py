@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.records.builder import Buffer
+from aioproducer.engine.records.builder import Buffer, frame_batch
 from aioproducer.engine.records.compression import Compression, CompressionRatios
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.tasks import TaskOwner
@@ -61,7 +61,7 @@ class Compressor:
 
     def encode(self, batch: ProducerBatch) -> Buffer:
         """The bytes of ``batch`` in a request; the estimate of its topic learns from their size."""
-        data = batch.encode(self._compression)
+        data = frame_batch(batch.builder, batch.state, self._compression, batch.compressed)
         self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
         return data
 

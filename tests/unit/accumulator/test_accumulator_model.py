@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
 from aioproducer.engine.accumulator.memory_quota import NodeKey
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.records.builder import frame_batch
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import TopicPartition
 from tests.support.tokens import FlushToken, Token
@@ -161,7 +162,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             topic, partition = batch.topic_partition
             assert self.leaders[topic][partition] == node
             assert batch.count > 0
-            assert batch.encode(None)
+            assert frame_batch(batch.builder, batch.state, None, None)
             assert batch not in self.on_wire
             self.on_wire[batch] = batch.count
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
 from aioproducer.engine.accumulator.producer_batch import split_batch
 from aioproducer.engine.records.acceleration import hide
-from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState, frame_batch
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import ProducerError
@@ -117,7 +117,7 @@ def test_while_the_buffer_is_lent_another_one_is_released(world: AccumulatorWorl
     batch = world.drain_one()
     assert batch.buffer is not None
     size = len(batch.buffer)
-    there = batch.encode(None)
+    there = frame_batch(batch.builder, batch.state, None, None)
     before = bytes(there)
     batch.lent = True
     released = batch.release()

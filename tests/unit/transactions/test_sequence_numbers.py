@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState, next_sequence
+from aioproducer.engine.records.builder import (
+    NO_PRODUCER_STATE,
+    ProducerState,
+    frame_batch,
+    next_sequence,
+)
 from aioproducer.engine.transactions.sequence_numbers import (
     MAX_EPOCH,
     ProducerIdState,
@@ -168,7 +173,7 @@ def test_a_batch_says_whether_it_is_part_of_a_transaction(transactional: bool) -
     batch = ProducerBatch(ONE, bytearray(1000), 1000, 0.0, 1.0)
     batch.builder.append(Token(), 1, None, b"value", ())
     batch.state = identity.stamp(ONE, batch.count)
-    written = MemoryRecords(bytes(batch.encode(None))).next_batch()
+    written = MemoryRecords(bytes(frame_batch(batch.builder, batch.state, None, None))).next_batch()
     assert written.is_transactional is transactional
     assert (written.producer_id, written.producer_epoch) == (7, 3)
     assert written.validate_crc()
