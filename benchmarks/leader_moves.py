@@ -169,7 +169,7 @@ def hints(*, used: bool) -> Iterator[None]:
     if used:
         yield
     else:
-        with mock.patch.object(Metadata, "take_hints"):
+        with mock.patch.object(Metadata, "update_leaders"):
             yield
 
 

@@ -137,7 +137,7 @@ class Leaders:
         left, cluster = _STEP, self._cluster
         errors: dict[str, ProducerError] = {}
         if description.brokers:
-            self._cluster.take_brokers(description.brokers)
+            self._cluster.replace_brokers(description.brokers)
         for name, topic in description.topics.items():
             if name not in self._topics:
                 continue
@@ -161,7 +161,7 @@ class Leaders:
         return errors
 
     def _take(self, topic: TopicDescription) -> None:
-        self._cluster.take_topic(_info(topic))
+        self._cluster.update_topic(_info(topic))
         self._offline[topic.name] = {
             each.partition: each.offline_replicas
             for each in topic.partitions

@@ -39,7 +39,7 @@ PLACES = {
     "rounds": (Sender, "_next_round"),
     "responses": (Sender, "_take_completed"),
     "way out": (BatchSender, "step"),
-    "outcomes": (BatchCompleter, "take"),
+    "outcomes": (BatchCompleter, "complete"),
     "admission": (MemoryQuota, "grant"),
     "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),

@@ -128,7 +128,7 @@ class ClusterClient:
             self.metrics,
             secured,
         )
-        self._client.responded = self._take_response
+        self._client.responded = self._handle_response
         self._peers = KnownPeers(())
         self._client.misrouted = lambda _: self._rebootstrap()
         self._requests = AdHocRequests(self._client, self._peers, self._wakeup.wake)
@@ -499,8 +499,8 @@ class ClusterClient:
             requester.due = 0.0
             requester.completed(completion, now)
 
-    def _take_response(self, now: float) -> None:
-        """Take a response in the callback that brought it."""
+    def _handle_response(self, now: float) -> None:
+        """Handle a response in the callback that brought it."""
         self.answered = True
         try:
             self._take_completed(now)

@@ -294,7 +294,7 @@ class Metadata:
         """Know no topic any more: another cluster answers. Returns the topics of the former one."""
         former = [*self.snapshot.topics.values()]
         self._cluster.forget([info.name for info in former])
-        self._cluster.take_brokers({})
+        self._cluster.replace_brokers({})
         self.errors.clear()
         self._wanted = self._asked is None or not self._asked.full
         return former
@@ -477,11 +477,11 @@ class Metadata:
         if useful:
             self._ask_bootstrap = False
             self.foreign = None
-            self._cluster.take_brokers(news.brokers)
+            self._cluster.replace_brokers(news.brokers)
             self.cluster_id = news.cluster_id or self.cluster_id
         for name in sorted(asked.topics):
             info = news.topics.get(name) if useful and name in self._last_used else None
-            changed = None if info is None else self._cluster.take_topic(info)
+            changed = None if info is None else self._cluster.update_topic(info)
             self._take_error(name, news.errors.get(name))
             if info is not None:
                 self._awaited.tell(name, self._cluster.topics[name])
@@ -576,12 +576,12 @@ class Metadata:
             f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
         )
 
-    def take_hints(
+    def update_leaders(
         self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
     ) -> None:
         """Use the leaders that a produce response named (KIP-951), if brokers are known."""
         if self.snapshot.brokers:
-            self._cluster.take_hints(leaders, nodes)
+            self._cluster.update_leaders(leaders, nodes)
 
     # --- the cluster is gone ---------------------------------------------------------------
 
@@ -606,7 +606,7 @@ class Metadata:
     def rebootstrap(self, now: float) -> None:
         """Start again from the bootstrap servers; topics and leaders stay until they answer."""
         self._unanswered()
-        self._cluster.take_brokers({})
+        self._cluster.replace_brokers({})
         self._trying_since = now
         self._wanted = True
 

@@ -96,13 +96,13 @@ class Cluster(ClusterView):
         """The number of answers in a row with a lower leader epoch than the known one, by topic and
         partition."""
 
-    def take_brokers(self, brokers: Mapping[int, Node]) -> None:
+    def replace_brokers(self, brokers: Mapping[int, Node]) -> None:
         """Replace all known brokers by ``brokers``."""
         self._brokers = dict(brokers)
         self.brokers = MappingProxyType(self._brokers)
 
-    def take_topic(self, news: TopicInfo) -> TopicInfo | None:
-        """Take a broker's news of a topic; returns its state now, or None if nothing is new.
+    def update_topic(self, news: TopicInfo) -> TopicInfo | None:
+        """Apply a broker's news of a topic; returns its state now, or None if nothing is new.
 
         A partition keeps its leader where ``news`` is older: a broker that lags answers with
         an old leader and a lower leader epoch (KIP-320). If several answers in a row do, the known
@@ -123,10 +123,10 @@ class Cluster(ClusterView):
         self._count_leaderless(news)
         return news
 
-    def take_hints(
+    def update_leaders(
         self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
     ) -> None:
-        """Take the leaders that a produce response named, and their addresses (KIP-951).
+        """Use the leaders that a produce response named, and their addresses (KIP-951).
 
         A hint whose epoch is not higher than the known one is ignored, and so are addresses that
         come with no other.

@@ -41,7 +41,7 @@ _SENT: Final = BatchPhase.SENT
 class BatchSender:
     """Sends ready batches to the leaders of their partitions.
 
-    The responses go to :meth:`BatchCompleter.take`. ``transactions``: None without a
+    The responses go to :meth:`BatchCompleter.complete`. ``transactions``: None without a
     ``transactional_id``.
     """
 

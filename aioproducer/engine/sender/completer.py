@@ -97,7 +97,7 @@ class BatchCompleter:
         self._retries = retries
         self._transactions = transactions
 
-    def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+    def complete(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
         observer = self._reports.observed.observer
         if observer is not None:
@@ -110,7 +110,7 @@ class BatchCompleter:
                 if batch.phase is _SENT:  # else it has failed meanwhile
                     self.deliver(batch, *place, now)
         else:
-            self._take_unusual(request, completion, now)
+            self._complete_other(request, completion, now)
 
     def deliver(
         self,
@@ -137,14 +137,14 @@ class BatchCompleter:
             for lost in gaps.delivered(batch):
                 self._fail_doubtful(lost, now)
 
-    def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+    def _complete_other(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         error, node = completion.error, completion.node
         results: Mapping[ProducerBatch, PartitionResult] = {}
         if error is None and request.answered:
             produced: ProduceResults = completion.result
             results = produced.results
             if produced.leaders:  # before their partitions are retried
-                self._refresher.take_hints(produced.leaders, produced.nodes, now)
+                self._refresher.update_leaders(produced.leaders, produced.nodes, now)
         for batch, _ in request.batches:
             batch.lent = False
             if batch.phase is not _SENT:

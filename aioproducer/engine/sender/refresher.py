@@ -278,14 +278,14 @@ class MetadataRefresher(Requester):
             self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
         _tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
 
-    def take_hints(
+    def update_leaders(
         self,
         leaders: Mapping[TopicPartition, PartitionLeader],
         nodes: Mapping[int, Node],
         now: float,
     ) -> None:
         """Move partitions to the ``leaders`` that a produce response names (KIP-951)."""
-        self._metadata.take_hints(leaders, nodes)
+        self._metadata.update_leaders(leaders, nodes)
         for topic in {topic for topic, _ in leaders}:
             info = self._metadata.snapshot.topics.get(topic)
             if info is not None:

@@ -79,7 +79,7 @@ class Sender:
         """No batch, pending record or connection is late before this time."""
         self._log: logs.ClientLog | None = None
         client.wake = self.connections_changed
-        client.responded = self.take_response
+        client.responded = self.handle_response
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
@@ -168,7 +168,7 @@ class Sender:
         for completion in self._client.take_completed():
             request = completion.request
             if type(request) is ProduceRequest:
-                self._completer.take(request, completion, now)
+                self._completer.complete(request, completion, now)
             else:
                 part = self._part_of[type(request)]
                 part.due = 0.0
@@ -176,8 +176,8 @@ class Sender:
         if self._pending.refused:  # before the callers look at the metrics
             self._pending_failures.count_refused(now)
 
-    def take_response(self, now: float) -> None:
-        """Take a response in the callback that brought it: its records need not wait for a round.
+    def handle_response(self, now: float) -> None:
+        """Handle a response in the callback that brought it: its records need not wait for a round.
 
         Otherwise each awaited record would take another iteration of the event loop.
         """

@@ -225,11 +225,11 @@ class TelemetryRequester(Requester):
             self._states.lost(now)
             self._made = None
         elif isinstance(completion.request, PushTelemetryRequest):
-            self._take_push(completion.result, now)
+            self._handle_push(completion.result, now)
         else:
-            self._take_subscription(completion.result, now)
+            self._handle_subscription(completion.result, now)
 
-    def _take_subscription(self, response: SubscriptionResponse, now: float) -> None:
+    def _handle_subscription(self, response: SubscriptionResponse, now: float) -> None:
         states = self._states
         states.subscribed(response, now)
         if states.refusal is not None:
@@ -249,7 +249,7 @@ class TelemetryRequester(Requester):
                 client_instance_id=instance_id,
             )
 
-    def _take_push(self, code: int, now: float) -> None:
+    def _handle_push(self, code: int, now: float) -> None:
         states, made = self._states, self._made
         self._made = None
         if made is None or self._maker is None:

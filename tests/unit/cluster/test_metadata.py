@@ -293,16 +293,16 @@ def test_hints_of_a_produce_response() -> None:
     it = settled()
     place = TopicPartition("orders", 0)
     moved = Node(3, "host3", 9092)
-    it.take_hints({place: PartitionLeader(0, 3, 0)}, {3: moved})
+    it.update_leaders({place: PartitionLeader(0, 3, 0)}, {3: moved})
     assert it.snapshot.leader(*place) == BROKERS[1], "its epoch is no higher"
-    it.take_hints({place: PartitionLeader(0, 3, 1)}, {3: moved})
+    it.update_leaders({place: PartitionLeader(0, 3, 1)}, {3: moved})
     assert it.snapshot.leader(*place) == moved
 
 
 def test_hints_do_not_bring_back_brokers_that_were_given_up() -> None:
     it = settled()
     it.rebootstrap(NOW)
-    it.take_hints({TopicPartition("orders", 0): PartitionLeader(0, 3, 9)}, {3: Node(3, "h", 1)})
+    it.update_leaders({TopicPartition("orders", 0): PartitionLeader(0, 3, 9)}, {3: Node(3, "h", 1)})
     assert it.snapshot.brokers == {}
 
 
@@ -515,7 +515,7 @@ def test_a_hint_that_comes_while_an_answer_is_read_is_not_undone_by_it() -> None
     it.request_update()
     taking = it.update(news(info("t0", 1, 1, 0), info("t1", 1, 1, 0)), it.start(NOW), NOW)
     place = TopicPartition("t1", 0)
-    it.take_hints({place: PartitionLeader(0, 2, 1)}, {})
+    it.update_leaders({place: PartitionLeader(0, 2, 1)}, {})
     assert [each for each in taking if each is not None] == []
     assert it.snapshot.leader(*place) == BROKERS[2]
 

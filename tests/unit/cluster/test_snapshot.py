@@ -49,7 +49,7 @@ def test_leader_epochs_never_go_back(
     known: list[tuple[int, int]], news: list[tuple[int, int]], result: list[tuple[int, int]]
 ) -> None:
     it = cluster(topic(*known))
-    changed = it.take_topic(topic(*news))
+    changed = it.update_topic(topic(*news))
     assert it.topics["orders"] == topic(*result)
     assert changed == (None if result == known else topic(*result))
 
@@ -59,7 +59,7 @@ def test_a_lower_epoch_is_believed_when_answer_after_answer_tells_it() -> None:
     it, true = cluster(topic((77, 2**24), (2, 5))), topic((1, 5), (2, 5))
     seen = []
     for _ in range(6):
-        it.take_topic(true)
+        it.update_topic(true)
         seen.append(it.topics["orders"].partitions[0].leader)
     assert seen == [77, 77, 77, 77, 1, 1]
     assert not it._doubts
@@ -72,7 +72,7 @@ def test_an_answer_that_confirms_the_known_epoch_ends_the_doubt() -> None:
     it = cluster(known)
     for _ in range(10):
         for each in (lagging, other, lagging, lagging, other, lagging, known):
-            it.take_topic(each)
+            it.update_topic(each)
             assert it.topics["orders"] == topic((2, 6))
         assert not it._doubts
 
@@ -81,10 +81,10 @@ def test_the_doubts_of_a_topic_are_forgotten_with_it() -> None:
     it = cluster(topic((2, 6)))
     for _ in range(2):
         for _ in range(4):
-            it.take_topic(topic((1, 5)))
+            it.update_topic(topic((1, 5)))
         it.forget(["orders"])
         assert not it._doubts
-        it.take_topic(topic((2, 6)))
+        it.update_topic(topic((2, 6)))
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_a_topic_made_anew_begins_with_a_low_epoch(
 ) -> None:
     """Source: Kafka's ``Metadata.updateLatestMetadata``."""
     it = cluster(topic((1, 5), topic_id=known_id))
-    it.take_topic(topic((2, 0), topic_id=news_id))
+    it.update_topic(topic((2, 0), topic_id=news_id))
     assert it.topics["orders"].partitions[0].leader == (2 if taken else 1)
 
 
 def test_news_of_one_topic_touches_no_other() -> None:
     it = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionLeader(0, 1),)))
     topics, other = it.topics, it.topics["other"]
-    it.take_brokers({2: BROKERS[2]})
-    assert it.take_topic(topic((2, 6))) == topic((2, 6))
+    it.replace_brokers({2: BROKERS[2]})
+    assert it.update_topic(topic((2, 6))) == topic((2, 6))
     assert it.brokers == {2: BROKERS[2]}
     assert it.topics is topics
     assert it.topics == {"orders": topic((2, 6)), "other": other}
@@ -144,7 +144,7 @@ def test_a_hint_counts_only_with_a_higher_epoch(hint_epoch: int, taken: bool) ->
     known = cluster(topic((1, 5), (1, 5)))
     place = TopicPartition("orders", 1)
     moved = Node(4, "host4", 9092)
-    known.take_hints({place: PartitionLeader(1, 4, hint_epoch)}, {4: moved})
+    known.update_leaders({place: PartitionLeader(1, 4, hint_epoch)}, {4: moved})
     if taken:
         assert known.topics["orders"] == topic((1, 5), (4, hint_epoch))
         assert known.leader(*place) == moved
@@ -158,7 +158,7 @@ def test_a_hint_that_is_too_old_brings_no_addresses() -> None:
     known = cluster(topic((1, 5)))
     place = TopicPartition("orders", 0)
     stale = {1: Node(1, "former", 1)}
-    known.take_hints({place: PartitionLeader(0, 1, 4)}, stale)
+    known.update_leaders({place: PartitionLeader(0, 1, 4)}, stale)
     assert known.brokers == BROKERS
 
 
@@ -167,15 +167,15 @@ def test_a_hint_that_is_too_old_brings_no_addresses() -> None:
 )
 def test_a_hint_for_what_is_not_known_is_ignored(place: TopicPartition) -> None:
     known = cluster(topic((1, 5)))
-    known.take_hints({place: PartitionLeader(place.partition, 2, 99)}, {})
+    known.update_leaders({place: PartitionLeader(place.partition, 2, 99)}, {})
     assert known.topics == {"orders": topic((1, 5))}
 
 
 def test_older_news_does_not_undo_a_hint() -> None:
     place = TopicPartition("orders", 0)
     it = cluster(topic((1, 5)))
-    it.take_hints({place: PartitionLeader(0, 2, 6)}, {})
-    assert it.take_topic(topic((1, 5))) is None
+    it.update_leaders({place: PartitionLeader(0, 2, 6)}, {})
+    assert it.update_topic(topic((1, 5))) is None
     assert it.topics["orders"] == topic((2, 6))
 
 

@@ -53,7 +53,7 @@ def take(world: SenderWorld, request: tuple[NodeId, Any], base_offset: int = 100
     places = [batch.topic_partition for batch, _ in request[1].batches]
     response = produce_response(places, offset=base_offset)
     world.network.complete(request, request[1].read(response), None)
-    world.sender.take_response(world.now)
+    world.sender.handle_response(world.now)
 
 
 async def number_done_in_each_turn(futures: Futures) -> list[int]:

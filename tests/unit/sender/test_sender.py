@@ -95,7 +95,7 @@ async def test_requests_that_share_a_turn_leave_by_turns_to_the_brokers_as_well(
                 places = [batch.topic_partition for batch, _ in request.batches]
                 result = request.read(produce_response(places))
                 world.network.complete((node, request), result, None)
-                world.sender.take_response(world.now)
+                world.sender.handle_response(world.now)
         assert nodes == {1: 8, 2: 8, 3: 8}
 
 
