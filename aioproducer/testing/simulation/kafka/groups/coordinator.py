@@ -446,6 +446,32 @@ class GroupCoordinator:
             TopicIdPartition(topic.id, where.partition),
         )
 
+    def refuses_removal(self, name: str, *, of_group: bool) -> ErrorCode:
+        """Why a group, or any offset of it, is not removed.
+
+        Sources: ``validateDeleteGroup``, ``validateOffsetDelete``.
+        """
+        group = self.find(name)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        of_consumers = isinstance(group, ConsumerGroup) or group.protocol_type == PROTOCOL_TYPE
+        if group.empty or (of_consumers and not of_group):
+            return ErrorCode.NONE
+        return ErrorCode.NON_EMPTY_GROUP
+
+    def subscribed_topics(self, name: str) -> set[str]:
+        """The topics that the members of a group read."""
+        group = self._store.groups[name]
+        if isinstance(group, ConsumerGroup):
+            return {topic for each in group.members.values() for topic in group.topics_of(each)}
+        metadata = [each for m in group.members.values() for each in m.protocols.values()]
+        return {topic for each in metadata for topic in subscription_in(each).topics}
+
+    def remove(self, name: str) -> None:
+        """Forget a group and its offsets; ask :meth:`refuses_removal` first."""
+        self._store.remove(name)
+        self.offsets.committed.pop(name, None)
+
     def refuses_fetch(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
         """Why committed offsets are withheld from a member."""
         group = self.find(name)

@@ -151,6 +151,11 @@ class GroupStore:
         self.groups[group.group_id] = group
         self.write(group)
 
+    def remove(self, name: str) -> None:
+        """Forget a group."""
+        self._timers.cancel_all(name)
+        del self.groups[name], self._log[name]
+
     def write(self, group: Group) -> None:
         """Write a record of the group."""
         self._log[group.group_id] = group.stored()

@@ -51,6 +51,8 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     Api.SYNC_GROUP: groups.sync_group,
     Api.DESCRIBE_GROUPS: groups.describe_groups,
     Api.LIST_GROUPS: groups.list_groups,
+    Api.DELETE_GROUPS: groups.delete_groups,
+    Api.OFFSET_DELETE: groups.offset_delete,
     Api.SASL_HANDSHAKE: logins.sasl_handshake,
     Api.API_VERSIONS: _api_versions,
     Api.CREATE_TOPICS: topics.create_topics,

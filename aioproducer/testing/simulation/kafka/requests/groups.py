@@ -1,8 +1,9 @@
 """Requests of groups: their members, their offsets, and their descriptions.
 
 JoinGroup, SyncGroup, Heartbeat and LeaveGroup of the classic protocol; ConsumerGroupHeartbeat of
-KIP-848; OffsetCommit, OffsetFetch and TxnOffsetCommit; ListGroups, DescribeGroups and
-ConsumerGroupDescribe. Sources: Kafka's ``GroupCoordinatorService`` and ``KafkaApis``.
+KIP-848; OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit; ListGroups, DescribeGroups,
+ConsumerGroupDescribe and DeleteGroups. Sources: Kafka's ``GroupCoordinatorService`` and
+``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -354,6 +355,36 @@ def _fetched(number: int, found: OffsetAndMetadata | None, code: ErrorCode) -> F
     }
 
 
+def offset_delete(call: Call) -> Fields:
+    """Forget offsets, but not those of topics that members read."""
+    groups, group = call.coordinators.groups, str(call.body.group_id)
+    if code := call.groups_error(group) or groups.refuses_removal(group, of_group=False):
+        return {"error_code": code, "topics": []}
+    subscribed = groups.subscribed_topics(group)
+    codes = {}
+    for asked in call.body.topics:
+        for each in asked.partitions:
+            where = TopicPartition(asked.name, each.partition_index)
+            codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if asked.name in subscribed:
+                codes[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            elif call.cluster.partition(*where) is not None:
+                codes[where] = ErrorCode.NONE
+                groups.offsets.committed.get(group, {}).pop(where, None)
+    return {"error_code": ErrorCode.NONE, "topics": _rows(call, codes)}
+
+
+def delete_groups(call: Call) -> Fields:
+    """Forget groups without members, and their offsets."""
+    groups, rows = call.coordinators.groups, []
+    for group in map(str, call.body.groups_names):
+        code = call.groups_error(group) or groups.refuses_removal(group, of_group=True)
+        if not code:
+            groups.remove(group)
+        rows.append({"group_id": group, "error_code": code, "error_message": None})
+    return {"results": rows}
+
+
 _FIRST_THAT_MISSES: Final = 6
 _CONSUMER: Final = "consumer"
 _CLASSIC_MEMBER: Final = 0
@@ -449,7 +480,8 @@ def _consumer(call: Call, name: str) -> Fields:
         return {**row, "error_code": code}
     group = call.coordinators.groups.find(name)
     if not isinstance(group, ConsumerGroup):
-        return {**row, "error_code": ErrorCode.GROUP_ID_NOT_FOUND}
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+        return {**row, "error_code": code, "error_message": f"Group {name} not found."}
     return {
         **row,
         "group_state": group.state,
