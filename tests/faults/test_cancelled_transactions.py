@@ -23,10 +23,11 @@ from aioproducer import (
     ProducerClosedError,
     TopicPartition,
 )
+from aioproducer.testing.simulation.kafka.transaction_coordinator import TransactionState
 from aioproducer.testing.simulation.loop import SimulatedLoop
 from aioproducer.testing.simulation.network import SimulatedNetwork
-from tests.support.fake_kafka import FakeKafka
-from tests.support.fake_kafka.transactions import (
+from tests.support.fake_kafka import Answer, FakeKafka
+from tests.support.fake_kafka.brokers import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
     COMMIT_OFFSETS,
@@ -34,7 +35,6 @@ from tests.support.fake_kafka.transactions import (
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     OFFSET_FETCH,
-    Fault,
 )
 from tests.support.inside import lifecycle_of, running_engine
 from tests.support.simulated_world import SimulatedProducer
@@ -108,7 +108,13 @@ class TransactingApplication:
 
     def check(self) -> None:
         """Every transaction is there as a whole or not at all, as was told; none is open."""
-        seen = self.kafka.transactions.committed
+        model = self.kafka.model
+        seen = [
+            ("orders", partition, record.value)
+            for partition in (0, 1)
+            for record in model.log("orders", partition)
+            if record.visible
+        ]
         assert len(set(seen)) == len(seen)
         last = None
         for attempt in self.attempts:
@@ -119,8 +125,10 @@ class TransactingApplication:
             if there and there[0]:
                 assert len(there) == 3, f"{attempt} was committed before it was whole"
                 last = attempt.number
-        assert self.kafka.transactions.offsets.get(("input", 0)) == last
-        assert not [each for each in self.kafka.transactions.ids.values() if each.open]
+        offset = model.committed_offsets("readers").get(TopicPartition("input", 0))
+        assert (offset and offset.offset) == last
+        states = [each.state for each in model.transactions().values()]
+        assert TransactionState.ONGOING not in states
 
 
 Caller = Callable[[TransactingApplication], Coroutine[Any, Any, object]]
@@ -217,17 +225,17 @@ async def close_in_a_transaction(world: TransactingApplication) -> None:
 
 
 CONCURRENT, NOT_COORDINATOR, LOADING = 51, 16, 14
-CUT, CUT_AFTER = Fault(cut=True), Fault(cut=True, done=True)
-FAULTS: dict[str, dict[int, list[Fault]]] = {
+CUT, CUT_AFTER = Answer(cut=True), Answer(cut_after_writing=True)
+FAULTS: dict[str, dict[int, list[Answer]]] = {
     "no trouble": {},
     "moves": {
-        FIND_COORDINATOR: [Fault(LOADING)],
-        INIT_PRODUCER_ID: [Fault(NOT_COORDINATOR)],
-        ADD_PARTITIONS: [Fault(NOT_COORDINATOR)],
-        ADD_OFFSETS: [Fault(NOT_COORDINATOR)],
-        COMMIT_OFFSETS: [Fault(NOT_COORDINATOR)],
-        OFFSET_FETCH: [Fault(NOT_COORDINATOR)],
-        END: [Fault(NOT_COORDINATOR), Fault(CONCURRENT)],
+        FIND_COORDINATOR: [Answer(LOADING)],
+        INIT_PRODUCER_ID: [Answer(NOT_COORDINATOR)],
+        ADD_PARTITIONS: [Answer(NOT_COORDINATOR)],
+        ADD_OFFSETS: [Answer(NOT_COORDINATOR)],
+        COMMIT_OFFSETS: [Answer(NOT_COORDINATOR)],
+        OFFSET_FETCH: [Answer(NOT_COORDINATOR)],
+        END: [Answer(NOT_COORDINATOR), Answer(CONCURRENT)],
     },
     "cuts": {
         FIND_COORDINATOR: [CUT],
@@ -258,7 +266,7 @@ async def play(
     caller: Caller, version: int, faults: str, loop: SimulatedLoop, *moments: int
 ) -> bool:
     """Cancel the caller at ``moments``, in steps since its start; whether there was time for it."""
-    kafka = FakeKafka(1, {"orders": 2}, transaction_version=version)
+    kafka = FakeKafka(1, {"orders": 2, "input": 1}, transaction_version=version)
     await kafka.start()
     producer = SimulatedProducer(
         bootstrap_servers=kafka.bootstrap_servers, transactional_id="me", max_block_ms=20_000
@@ -269,7 +277,7 @@ async def play(
         await producer.start()
         await world.block()
     for api, list_of_faults in FAULTS[faults].items():
-        kafka.transactions.faults[api] = deque(list_of_faults)
+        kafka.script[api] = deque(list_of_faults)
     task = loop.create_task(caller(world))
     first = loop.steps
     cancelled = False

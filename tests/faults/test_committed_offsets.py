@@ -29,7 +29,8 @@ from aioproducer.errors import (
     ProducerFencedError,
     UnsupportedVersionError,
 )
-from tests.support.fake_kafka.transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
+from tests.support.fake_kafka import Answer
+from tests.support.fake_kafka.brokers import END, FIND_COORDINATOR, OFFSET_FETCH
 from tests.support.inside import engine_of, lifecycle_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, GROUP_UNAUTHORIZED = 14, 15, 16, 30
+TOPICS = {"orders": 1, "input": 2, "blocked": 1}
 INPUT = TopicPartition("input", 0)
 QUICK: dict[str, Any] = {
     "retry_backoff_ms": 5,
@@ -85,7 +87,7 @@ async def found(producer: Producer) -> dict[TopicPartition, int]:
 @pytest.fixture(params=[1, 2], ids=["version 1", "version 2"])
 async def cluster(request: pytest.FixtureRequest, start_kafka: StartKafka) -> FakeKafka:
     """Broker 1 coordinates the transactions, broker 2 the groups."""
-    kafka = await start_kafka(2, {"orders": 1}, transaction_version=request.param)
+    kafka = await start_kafka(2, TOPICS, transaction_version=request.param)
     kafka.group_coordinator = 2
     return kafka
 
@@ -94,7 +96,7 @@ async def cluster(request: pytest.FixtureRequest, start_kafka: StartKafka) -> Fa
 async def test_it_is_known_between_transactions_and_within(
     start_kafka: StartKafka, version: int
 ) -> None:
-    kafka = await start_kafka(1, {"orders": 1}, {OFFSET_FETCH: (0, version)})
+    kafka = await start_kafka(1, TOPICS, {OFFSET_FETCH: (0, version)})
     async with started(kafka) as producer:
         assert await found(producer) == {INPUT: 7}
         async with producer.transaction():
@@ -106,20 +108,20 @@ async def test_it_is_known_between_transactions_and_within(
 @pytest.mark.parametrize(
     "fault",
     [
-        *[Fault(code) for code in (LOADING, NOT_AVAILABLE, NOT_COORDINATOR)],
-        Fault(cut=True),
-        Fault(cut=True, done=True),
+        *[Answer(code) for code in (LOADING, NOT_AVAILABLE, NOT_COORDINATOR)],
+        Answer(cut=True),
+        Answer(cut_after_writing=True),
     ],
-    ids=str,
+    ids=["loading", "not available", "not coordinator", "cut", "cut after it was done"],
 )
 @pytest.mark.parametrize("api", [FIND_COORDINATOR, OFFSET_FETCH])
-async def test_what_may_pass_is_asked_again(cluster: FakeKafka, api: int, fault: Fault) -> None:
+async def test_what_may_pass_is_asked_again(cluster: FakeKafka, api: int, fault: Answer) -> None:
     async with started(cluster) as producer, producer.transaction():
-        cluster.transactions.faults[api] = deque([fault] * 3)
+        cluster.script[api] = deque([fault] * 3)
         sent = producer.send("orders", b"v")
         assert await found(producer) == {INPUT: 7}
-        assert not cluster.transactions.faults[api]
-    assert (await sent).offset == 1
+        assert not cluster.script[api]
+    assert (await sent).offset == 2, "after a record and the marker of its transaction"
 
 
 async def test_a_coordinator_that_moved_is_followed(cluster: FakeKafka) -> None:
@@ -146,15 +148,15 @@ async def test_what_is_refused_fails_the_call_and_nothing_else(
 ) -> None:
     async with started(cluster) as producer, producer.transaction():
         sent = producer.send("orders", b"v")
-        cluster.transactions.faults[api] = deque([Fault(GROUP_UNAUTHORIZED)])
+        cluster.script[api] = deque([Answer(GROUP_UNAUTHORIZED)])
         with pytest.raises(GroupAuthorizationFailedError, match=r"'me'.*GROUP_AUTHORIZATION"):
             await found(producer)
         assert await found(producer) == {INPUT: 7}
-    assert (await sent).offset == 1
+    assert (await sent).offset == 2, "after a record and the marker of its transaction"
 
 
 async def test_brokers_that_do_not_know_open_transactions(start_kafka: StartKafka) -> None:
-    kafka = await start_kafka(1, {"orders": 1}, {OFFSET_FETCH: (0, 6)})
+    kafka = await start_kafka(1, TOPICS, {OFFSET_FETCH: (0, 6)})
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK)
     async with producer, producer.transaction():
         with pytest.raises(UnsupportedVersionError, match="too old to exclude offsets"):
@@ -177,7 +179,7 @@ async def test_what_this_transaction_would_change_is_known_when_it_has_ended(
         async with asyncio.timeout(PATIENCE):
             await producer.commit_transaction()
         assert await waiting == {INPUT: 9}
-        assert (await sent).offset == 1
+        assert (await sent).offset == 2, "after a record and the marker of its transaction"
 
 
 async def test_a_silent_coordinator_of_a_group_holds_up_no_transaction(cluster: FakeKafka) -> None:
@@ -214,7 +216,7 @@ async def test_one_group_holds_up_no_other(cluster: FakeKafka) -> None:
 @pytest.mark.parametrize("api", [FIND_COORDINATOR, OFFSET_FETCH])
 async def test_a_wait_that_is_over_is_asked_for_no_more(cluster: FakeKafka, api: int) -> None:
     async with started(cluster) as producer:
-        cluster.transactions.faults[api] = deque([Fault(LOADING)] * 1_000_000)
+        cluster.script[api] = deque([Answer(LOADING)] * 1_000_000)
         with pytest.raises(ProducerTimeoutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
             await producer.committed_offsets("readers", [INPUT], timeout=2)
         waiting = asyncio.create_task(found(producer))
@@ -226,7 +228,7 @@ async def test_a_wait_that_is_over_is_asked_for_no_more(cluster: FakeKafka, api:
         before = len(cluster.requests(api))
         await asyncio.sleep(0.1)
         assert len(cluster.requests(api)) == before
-        cluster.transactions.faults.clear()
+        cluster.script.clear()
 
 
 async def test_close_does_not_wait_for_it_and_it_is_told(cluster: FakeKafka) -> None:
@@ -266,7 +268,7 @@ async def test_a_producer_that_was_fenced_is_told_so(cluster: FakeKafka) -> None
         cluster.mute.add(OFFSET_FETCH)
         waiting = asyncio.create_task(found(producer))
         await cluster.until_received(OFFSET_FETCH)
-        cluster.transactions.faults[END] = deque([Fault(90)])
+        cluster.script[END] = deque([Answer(90)])
         with pytest.raises(ProducerFencedError):
             async with producer.transaction():
                 await producer.send("orders", b"v")
@@ -281,7 +283,7 @@ async def test_a_group_that_is_refused_by_its_own_answer(cluster: FakeKafka) -> 
     """A code that nobody expects, and one that no table knows."""
     async with started(cluster) as producer:
         for code in (24, 42, -1, 69):
-            cluster.transactions.faults[OFFSET_FETCH] = deque([Fault(code)])
+            cluster.script[OFFSET_FETCH] = deque([Answer(code)])
             with pytest.raises(KafkaError) as raised:
                 await found(producer)
             assert raised.value.code == code

@@ -574,6 +574,7 @@ async def test_a_request_meets_a_fault(
 async def test_a_transaction_meets_a_fault(
     kafka: FakeKafka, start_proxy: StartProxy, fault: Fault, api: ApiKey, way: Way
 ) -> None:
+    kafka.create_topic("events")
     proxy = await proxied(kafka, start_proxy, Rule(fault, api, way))
     async with Producer(
         bootstrap_servers=proxy.address, transactional_id="pay-7", **IMPATIENT

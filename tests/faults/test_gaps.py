@@ -9,7 +9,6 @@ import pytest
 from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 
 from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
-from tests.support.fake_kafka import Record
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
@@ -178,7 +177,7 @@ async def test_what_follows_a_refused_batch_is_asked_for_if_it_may_be_written(
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
         if written:
-            kafka.topics["orders"][0].producers.clear()
+            kafka.topics["orders"][0].producers.expire()
         lost = {"lie" if written else "error": AFTER_APPEND}
         futures = await settled_together(
             kafka, producer, 5, {"error": INVALID_RECORD}, lost, received=3
@@ -208,7 +207,7 @@ async def test_what_follows_a_refused_batch_keeps_its_order_at_a_broker_that_for
     """It would write the batch that is asked for before one that was certainly not written."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        kafka.topics["orders"][0].producers.clear()
+        kafka.topics["orders"][0].producers.expire()
         faults = {"error": INVALID_RECORD}, {"error": NOT_ENOUGH_REPLICAS}, {"cut": True}
         futures = await settled_together(kafka, producer, 4, *faults, received=3)
         assert [future.result().offset for future in futures[1:]] == [1, 2, 3]
@@ -223,7 +222,7 @@ async def test_what_a_restarted_broker_wrote_behind_a_gap_is_not_written_twice(
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
         all_sent, both_written = asyncio.Event(), asyncio.Event()
-        kafka.topics["orders"][0].producers.clear()
+        kafka.topics["orders"][0].producers.expire()
         lost = kafka.Answer(lie=AFTER_APPEND)
         kafka.answers.extend(
             [
@@ -256,7 +255,7 @@ async def test_what_may_be_written_behind_a_gap_is_split_and_not_written_twice(
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         await producer.send("orders", value(0))
         all_sent = asyncio.Event()
-        kafka.topics["orders"][0].producers.clear()
+        kafka.topics["orders"][0].producers.expire()
         kafka.answers.extend(
             [
                 kafka.Answer(error=INVALID_RECORD, hold=all_sent),
@@ -282,8 +281,8 @@ async def test_a_batch_behind_a_gap_tells_nothing_of_one_before_it(kafka: FakeKa
     """Another producer wrote where the first batch might be."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        kafka.topics["orders"][0].producers.clear()
-        kafka.topics["orders"][0].log.append(Record(b"of another producer", None, 0, ()))
+        kafka.topics["orders"][0].producers.expire()
+        kafka.write("orders", 0, b"of another producer")
         faults = {"error": NOT_LEADER}, {"error": INVALID_RECORD}
         futures = await settled_together(kafka, producer, 3, *faults, received=3)
         doubtful = futures[0].exception()
@@ -299,7 +298,7 @@ async def test_a_batch_that_failed_in_doubt_leaves_no_room_for_an_earlier_one(
     """A broker that forgot the producer wrote the second batch, and the third one behind it."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        kafka.topics["orders"][0].producers.clear()
+        kafka.topics["orders"][0].producers.expire()
         faults = {"error": NOT_LEADER}, {"lie": -1}, dict[str, Any]()
         futures = await settled_together(kafka, producer, 3, *faults, received=3)
         for future in futures[:2]:
@@ -334,9 +333,7 @@ async def unanswered(kafka: FakeKafka, producer: Producer, batches: int) -> list
 
 def restart(kafka: FakeKafka) -> None:
     """As a broker that was stopped and started: its snapshot has a producer's last batch alone."""
-    for _, batches in kafka.topics["orders"][0].producers.values():
-        while len(batches) > 1:
-            batches.popleft()
+    kafka.topics["orders"][0].forget_memory()
 
 
 async def test_a_restarted_broker_knows_earlier_batches_by_the_last_one(kafka: FakeKafka) -> None:

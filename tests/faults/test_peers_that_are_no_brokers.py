@@ -360,7 +360,7 @@ async def test_a_topic_that_is_made_anew(start_kafka: StartKafka) -> None:
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         assert (await producer.send("orders", b"old", partition=2)).offset == 0
         await kafka.servers[1].stop()
-        del kafka.topics["orders"], kafka.topic_ids["orders"]
+        kafka.model.cluster.delete_topic(kafka.model.topic("orders"))
         kafka.create_topic("orders", 1)
         await kafka.servers[1].start()
         sent = await asyncio.wait_for(producer.send("orders", b"new", partition=0), PATIENCE)

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import ssl
-import uuid
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import starmap
+from random import Random
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kio.index import load_payload_module, load_request_schema
-from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
-
+from aioproducer.engine.protocol import Api
 from aioproducer.errors.broker import ErrorCode
-from tests.support.fake_kafka import responses
+from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
+from aioproducer.testing.simulation.kafka.batch import only_batch
+from aioproducer.testing.simulation.kafka.calls import Call, Login, Parked, Silence
+from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from aioproducer.testing.simulation.kafka.messages import Request, read_request, write_response
+from aioproducer.testing.simulation.kafka.partition import Partition
+from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS
+from aioproducer.testing.simulation.kafka.requests.metadata import api_versions
+from tests.support.encoded_batches import batch, record
+from tests.support.fake_kafka import script
 from tests.support.fake_kafka.logins import SASL_VERSIONS, ConnectionLogin, FakeLogins
-from tests.support.fake_kafka.partition import Partition
-from tests.support.fake_kafka.produce_answer import ProduceAnswer
+from tests.support.fake_kafka.script import Answer
 from tests.support.fake_kafka.telemetry import TELEMETRY_VERSIONS, FakeTelemetry
-from tests.support.fake_kafka.transactions import (
-    COORDINATOR_APIS,
-    FIND_COORDINATOR,
-    OFFSET_FETCH,
-    FakeTransactions,
-)
 from tests.support.tcp_server import Handler, TcpServer
 
-PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
-NOT_COORDINATOR, UNSUPPORTED_VERSION = 16, 35
+PRODUCE, METADATA, OFFSET_FETCH, FIND_COORDINATOR, API_VERSIONS = 0, 3, 9, 10, 18
+INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 22, 24, 25, 26, 28
 PATIENCE = 60.0
+_AT_ONCE: Final = (0.0, 0.0)
+_NO_LIMIT: Final = str(2**31 - 1)
+_NO_LIMITS: Final = {
+    "max.message.bytes": _NO_LIMIT,
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
 
 
 class Received(NamedTuple):
@@ -47,9 +52,9 @@ class Received(NamedTuple):
 
 
 class FakeKafka:
-    """Brokers 1 to ``brokers`` in this process and on this event loop."""
+    """Brokers 1 to ``brokers`` in this process and on this event loop, which answer at once."""
 
-    Answer = ProduceAnswer
+    Answer: TypeAlias = script.Answer
 
     def __init__(
         self,
@@ -65,36 +70,42 @@ class FakeKafka:
         self.servers = {
             number: TcpServer(self._handler(number), tls) for number in range(1, brokers + 1)
         }
+        options = ClusterOptions(
+            transaction_version=transaction_version,
+            topic_config=_NO_LIMITS,
+            replication=_AT_ONCE,
+            markers=_AT_ONCE,
+            coordinator_load=_AT_ONCE,
+        )
+        self.model = KafkaModel(brokers, random=Random(1), options=options)
+        """The brokers' state and their answers."""
+        self.model.host = lambda broker: (self.host, self.port(broker))
+        self._coordinate(TRANSACTIONS_TOPIC, 1)
+        self.group_coordinator = 1
         self.logins = logins
-        self.topics: dict[str, list[Partition]] = {}
-        self.topic_ids: dict[str, uuid.UUID] = {}
+        self.telemetry = telemetry
         self.versions = {
             PRODUCE: (7, 12),
             METADATA: (4, 12),
             API_VERSIONS: (0, 4),
             INIT_PRODUCER_ID: (0, 4),
-            **dict.fromkeys(COORDINATOR_APIS, (0, 5)),
+            **dict.fromkeys((FIND_COORDINATOR, ADD_PARTITIONS, ADD_OFFSETS), (0, 5)),
+            **dict.fromkeys((END, COMMIT_OFFSETS), (0, 5)),
             OFFSET_FETCH: (0, 8),
         } | dict(versions or {})
-        if logins is not None:
-            self.versions |= SASL_VERSIONS
-        self.telemetry = telemetry
-        if telemetry is not None:
-            self.versions |= TELEMETRY_VERSIONS
+        self.versions |= SASL_VERSIONS if logins is not None else {}
+        self.versions |= TELEMETRY_VERSIONS if telemetry is not None else {}
         self.host = "127.0.0.1"
         """In the metadata."""
         self.advertised: dict[int, int] = {}
         """Ports in the metadata in place of the brokers' own."""
         self.in_metadata = set(self.servers)
         self.racks: dict[int, str] = {}
-        self.cluster_id = "fake"
         """The racks of brokers, in the metadata."""
-        self.answers: deque[ProduceAnswer] = deque()
-        """For the next produce requests, whatever their broker."""
-        self.init_errors: deque[int] = deque()
+        self.cluster_id = "fake"
+        self.script: defaultdict[int, deque[Answer]] = defaultdict(deque)
+        """For the next requests, by their API, whatever their broker."""
         self.topic_errors: dict[str, int] = {}
-        self.group_coordinator = 1
-        """The broker that is asked where groups have got to."""
         self.hints = True
         """Whether NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
         self.mute: set[int] = set()
@@ -102,27 +113,41 @@ class FakeKafka:
         self.hangs_up_above: int | None = None
         """The newest version of ApiVersions that the proxy before the brokers knows; None: all."""
         self.late: set[asyncio.Task[Any]] = set()
-        """The requests that wait for :attr:`ProduceAnswer.late`."""
+        """The requests that wait for :attr:`Answer.late`."""
         self.hung_up: list[int] = []
         """The versions of ApiVersions at which it hung up."""
         self.received: list[Received] = []
+        self.refused = 0
+        """The batches that had a wrong sequence number or epoch."""
         self.most_in_flight = 0
         """The most produce requests that one connection had unanswered."""
         self._connections = 0
-        self._producer_ids = iter(range(1000, 10_000))
-        self.transactions = FakeTransactions(transaction_version, self._producer_ids, self.topics)
         self._news = asyncio.Condition()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
 
     # --- for tests -------------------------------------------------------------------------
 
+    @property
+    def answers(self) -> deque[Answer]:
+        """For the next produce requests."""
+        return self.script[PRODUCE]
+
+    @property
+    def topics(self) -> dict[str, Sequence[Partition]]:
+        """The partitions of all topics but internal ones."""
+        topics = self.model.cluster.topics.values()
+        return {each.name: each.partitions for each in topics if not each.internal}
+
     def create_topic(self, topic: str, partitions: int = 1) -> None:
         """Leaders go round from broker 1; more partitions for a topic that exists are added."""
-        known = self.topics.setdefault(topic, [])
-        self.topic_ids.setdefault(topic, uuid.uuid4())
-        for number in range(len(known), partitions):
-            known.append(Partition(number % len(self.servers) + 1))
+        cluster = self.model.cluster
+        everyone = cluster.brokers
+        if topic not in cluster.topics:
+            starts = [number % len(everyone) for number in range(partitions)]
+            assigned = [[*everyone[start:], *everyone[:start]] for start in starts]
+            cluster.create_topic(topic, 0, len(everyone), {}, assigned=assigned)
+        cluster.add_partitions(cluster.topics[topic], partitions, len(everyone))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -130,13 +155,40 @@ class FakeKafka:
 
     def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
         """What is in the log."""
-        return [record.value for record in self.topics[topic][partition].log]
+        return [record.value for record in self.model.log(topic, partition)]
+
+    def write(self, topic: str, partition: int, *values: bytes) -> None:
+        """Append records of another producer, which has no id."""
+        found, now = self.model.partition(topic, partition), monotonic()
+        data = batch(b"".join(starmap(record, enumerate(values))), len(values))
+        found.append(only_batch(data, 7), None, 0)
+        self.model.cluster.replicate(found, now)
+        self.model.tick(now)
 
     def lead(self, topic: str, partition: int, broker: int) -> None:
         """Elect another leader."""
-        state = self.topics[topic][partition]
-        state.leader = broker
-        state.epoch += 1
+        self.model.cluster.lead(self.model.partition(topic, partition), broker, monotonic())
+
+    @property
+    def group_coordinator(self) -> int:
+        """The broker that coordinates all groups."""
+        return self.model.cluster.topics[GROUPS_TOPIC].partitions[0].leader
+
+    @group_coordinator.setter
+    def group_coordinator(self, broker: int) -> None:
+        self._coordinate(GROUPS_TOPIC, broker)
+
+    def _coordinate(self, internal_topic: str, broker: int) -> None:
+        for each in self.model.cluster.topics[internal_topic].partitions:
+            self.model.cluster.lead(each, broker, 0.0)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.model.cluster.id
+
+    @cluster_id.setter
+    def cluster_id(self, name: str) -> None:
+        self.model.cluster.id = name
 
     def requests(self, api: int) -> list[Received]:
         """Those of one kind."""
@@ -172,7 +224,7 @@ class FakeKafka:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._connections += 1
             connection = self._connections
-            requests: asyncio.Queue[tuple[int, int, ProduceAnswer | None, Any]] = asyncio.Queue()
+            requests: asyncio.Queue[tuple[Request, Answer]] = asyncio.Queue()
             unanswered = [0]
             login = None if self.logins is None else ConnectionLogin(self.logins, connection)
             worker = asyncio.get_running_loop().create_task(
@@ -191,22 +243,20 @@ class FakeKafka:
                         self.hung_up.append(version)
                         await self._tell()
                         return
-                    newer = api == API_VERSIONS and version > self.versions[api][1]
-                    if newer:  # the answer has the layout of version 0 (KIP-511)
-                        version, data = 0, data[:2] + bytes(2) + data[4:]
-                    schema = load_request_schema(api, version)
-                    header, used = entity_reader(schema.__header_schema__)(data, 0)
-                    body, _ = entity_reader(schema)(data, used)
-                    answer = ProduceAnswer(error=UNSUPPORTED_VERSION) if newer else None
-                    if api == PRODUCE:
-                        answer = self.answers.popleft() if self.answers else ProduceAnswer()
+                    answer = self.script[api].popleft() if self.script[api] else Answer()
+                    if api == API_VERSIONS and version > self.versions[api][1]:
+                        answer = Answer(ErrorCode.UNSUPPORTED_VERSION)
+                        data = data[:2] + bytes(2) + data[4:]  # the layout of version 0 (KIP-511)
+                    request = read_request(data)
                     self.received.append(
-                        Received(broker, api, version, monotonic(), connection, body)
+                        Received(
+                            broker, api, request.version, monotonic(), connection, request.body
+                        )
                     )
                     if api == PRODUCE:
                         unanswered[0] += 1
                         self.most_in_flight = max(self.most_in_flight, unanswered[0])
-                    requests.put_nowait((header.correlation_id, api, answer, body))
+                    requests.put_nowait((request, answer))
                     await self._tell()
             finally:
                 try:
@@ -225,86 +275,140 @@ class FakeKafka:
     async def _work(
         self,
         broker: int,
-        requests: Any,
+        requests: asyncio.Queue[tuple[Request, Answer]],
         writer: asyncio.StreamWriter,
         unanswered: list[int],
         login: ConnectionLogin | None,
     ) -> None:
         is_silent = False
         while True:
-            correlation, api, answer, body = await requests.get()
-            is_silent = bool(self.mute) and (is_silent or api in self.mute)
+            request, answer = await requests.get()
+            is_silent = bool(self.mute) and (is_silent or request.api in self.mute)
             if is_silent:  # a broker answers in order, so later requests wait as well
                 continue
-            if login is not None and login.asks(api):
-                if (said := await login.respond(api, correlation, body)) is not None:
-                    writer.write(said)
+            if login is not None and login.asks(request.api):
+                fields = await login.respond(request.api, request.body)
+            elif answer.late is not None:
+                late = self._respond(broker, request, Answer(hold=answer.late))
+                self.late.add(asyncio.ensure_future(late))
                 continue
-            if answer is not None and answer.late is not None:
-                late = ProduceAnswer(hold=answer.late)
-                self.late.add(asyncio.ensure_future(self._respond(broker, api, late, body)))
-                continue
-            fault = self.transactions.fault(api)
-            if fault.cut and not fault.done:
+            else:
+                fields = await self._respond(broker, request, answer)
+                await self._tell()  # the log may have got records, without an answer to anybody
+            if fields is Silence.CLOSED:
                 writer.transport.abort()
                 return
-            response = await self._respond(broker, api, answer, body, fault.code)
-            await self._tell()  # the log may have got records, without an answer to anybody
-            if fault.cut:
-                writer.transport.abort()
-                return
-            if response is None:
-                if answer is not None and (answer.cut or answer.cut_after_writing):
-                    writer.transport.abort()
-                    return
+            if fields is Silence.UNANSWERED:
                 continue
-            header = response.__header_schema__(correlation_id=correlation)
-            frame = io.BytesIO()
-            entity_writer(type(header))(frame, header)
-            entity_writer(type(response))(frame, response)
-            data = len(frame.getvalue()).to_bytes(4, "big") + frame.getvalue()
-            if answer is not None and answer.change is not None:
+            data = write_response(
+                request.api,
+                request.version,
+                request.correlation_id,
+                fields,
+                throttle_ms=answer.throttle_ms,
+            )
+            if answer.change is not None:
                 data = answer.change(data)
-            if api == PRODUCE:
+            if request.api == PRODUCE:
                 unanswered[0] -= 1
             writer.write(data)
             await writer.drain()
 
-    async def _respond(
-        self, broker: int, api: int, answer: ProduceAnswer | None, body: Any, code: int = 0
-    ) -> Any:
-        module = load_payload_module(api, body.__version__, EntityType.response)
-        match api:
-            case 0:
-                assert answer is not None
-                return await responses.produce(self, module, broker, body, answer)
-            case 3:
-                return responses.metadata(self, module, body)
-            case 18:
-                return responses.api_versions(self, module, 0 if answer is None else answer.error)
-            case 22:
-                if self.init_errors:
-                    code = self.init_errors.popleft()
-                identity = (-1, -1)
-                if not code and body.transactional_id is not None:
-                    code, identity = self.transactions.initialize(body)
-                elif not code:
-                    identity = next(self._producer_ids), 0
-                return module.InitProducerIdResponse(
-                    throttle_time=responses.milliseconds(0),
-                    error_code=ErrorCode(code),
-                    producer_id=identity[0],
-                    producer_epoch=identity[1],
-                )
-            case 71 | 72:
+    async def _respond(self, broker: int, request: Request, answer: Answer) -> Any:
+        """The fields of the response, or :class:`Silence`."""
+        if answer.hold is not None:
+            await answer.hold.wait()
+        if answer.cut or answer.silent:
+            return Silence.CLOSED if answer.cut else Silence.UNANSWERED
+        fields = self._fields(broker, request, answer)
+        if answer.cut_after_writing or answer.silent_after_writing:
+            return Silence.CLOSED if answer.cut_after_writing else Silence.UNANSWERED
+        return fields
+
+    def _fields(self, broker: int, request: Request, answer: Answer) -> Any:
+        match request.api:
+            case Api.GET_TELEMETRY_SUBSCRIPTIONS | Api.PUSH_TELEMETRY:
                 assert self.telemetry is not None
-                return self.telemetry.answer(module, api, body)
-            case _:
-                coordinator = min(self.servers)
-                of_group = api == FIND_COORDINATOR and getattr(body, "key_type", 0) == 0
-                if of_group:
-                    coordinator = self.group_coordinator
-                if api == OFFSET_FETCH and broker != self.group_coordinator:
-                    code = code or NOT_COORDINATOR
-                where = (coordinator, self.host, self.port(coordinator))
-                return self.transactions.answer(module, api, body, where, code)
+                return self.telemetry.answer(request.api, request.body)
+            case Api.API_VERSIONS:
+                call = self._call(broker, request, answer.error)
+                return {**api_versions(call, self.versions), "error_code": call.injected}
+            case Api.METADATA:
+                return self._metadata(request, self._ask(broker, request, answer.error))
+            case Api.PRODUCE:
+                fields = self._ask(broker, request, answer.error)
+                if not isinstance(fields, Silence):
+                    self._produced(broker, fields, answer)
+                return fields
+            case Api.INIT_PRODUCER_ID if self.model.cluster.options.transaction_version == 1:
+                self._abort_late(request.body)
+        return self._ask(broker, request, answer.error)
+
+    def _call(self, broker: int, request: Request, code: int) -> Call:
+        cluster, coordinators = self.model.cluster, self.model.coordinators
+        return Call(cluster, coordinators, broker, request, Login(), monotonic(), ErrorCode(code))
+
+    def _ask(self, broker: int, request: Request, code: int = 0) -> Any:
+        """The model's answer. Replicas and the markers of transactions take no time."""
+        call = self._call(broker, request, code)
+        answer = HANDLERS[request.api](call)
+        self.model.tick(call.now)
+        return answer.complete(call.now) if isinstance(answer, Parked) else answer
+
+    def _abort_late(self, body: Any) -> None:
+        """Abort what an AddPartitionsToTxn began that came after the end of its transaction.
+
+        With version 1 of the protocol Kafka fences the producer, and a test of delays would fail
+        now and then (KIP-890).
+        """
+        known = self.model.transactions().get(body.transactional_id)
+        if known is not None and (known.producer_id, known.epoch) == (
+            body.producer_id,
+            body.producer_epoch,
+        ):
+            identity, now = (known.producer_id, known.epoch), monotonic()
+            self.model.coordinators.transactions.end(
+                known.transactional_id, *identity, commit=False, version=1, now=now
+            )
+            self.model.tick(now)
+
+    def _produced(self, broker: int, fields: Any, answer: Answer) -> None:
+        """Change the response to Produce as its script wants it."""
+        moved = set()
+        for row in (row for topic in fields["responses"] for row in topic["partition_responses"]):
+            wrong = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH
+            self.refused += row["error_code"] in wrong and not answer.error
+            if answer.lie:
+                row |= {"error_code": answer.lie, "base_offset": -1}
+            if answer.message is not None:
+                row["error_message"] = answer.message
+            if answer.record_errors is not None:
+                row["record_errors"] = [
+                    {"batch_index": index, "batch_index_error_message": text}
+                    for index, text in answer.record_errors.items()
+                ]
+            leader = row.get("current_leader", {}).get("leader_id", broker)
+            if self.hints and leader != broker:
+                moved.add(leader)
+            else:
+                row.pop("current_leader", None)
+        fields["node_endpoints"] = [
+            each for each in fields["node_endpoints"] if each["node_id"] in moved
+        ]
+        if answer.leave_out:
+            fields["responses"] = []
+
+    def _metadata(self, request: Request, fields: Any) -> Any:
+        brokers = [
+            {**each, "rack": self.racks.get(each["node_id"])}
+            for each in fields["brokers"]
+            if each["node_id"] in self.in_metadata
+        ]
+        errors = self.topic_errors
+        topics = [
+            {**each, "error_code": errors[each["name"]], "topic_id": None, "partitions": []}
+            if each["name"] in errors
+            else each
+            for each in fields["topics"]
+        ]
+        return {**fields, "brokers": brokers, "topics": topics}

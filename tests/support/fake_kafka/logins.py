@@ -7,8 +7,6 @@ SaslHandshake, again for each renewal, and counts them.
 from __future__ import annotations
 
 import asyncio
-import datetime
-import io
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
@@ -16,12 +14,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from kio.index import load_payload_module
-from kio.serial import entity_writer
-from kio.static.constants import EntityType
-from kio.static.primitive import i64Timedelta
-
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.testing.simulation.kafka.calls import Silence
 from tests.unit.auth.scram_server import ScramServer
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
@@ -36,7 +29,6 @@ LOGIN: Final[dict[str, Any]] = {
     "sasl_password": PASSWORD,
 }
 """Options of a producer."""
-_LIFETIME_BYTES: Final = 8
 
 
 @dataclass
@@ -172,21 +164,16 @@ class ConnectionLogin:
         """Whether the request is one of logins."""
         return api in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
-    async def respond(self, api: int, correlation: int, body: Any) -> bytes | None:
-        """The frame of the response; None: there is none."""
+    async def respond(self, api: int, body: Any) -> Any:
+        """The fields of the response, or :class:`Silence`."""
         if api in self._logins.mute:
-            return None
-        module: Any = load_payload_module(api, body.__version__, EntityType.response)
+            return Silence.UNANSWERED
         if api == SASL_HANDSHAKE:
-            data = self._handshake(module, str(body.mechanism))
-        else:
-            await self._logins.open.wait()
-            data = self._authenticate(module, body)
-        tags = b"\0" if api == SASL_AUTHENTICATE and body.__version__ >= 2 else b""
-        head = correlation.to_bytes(4, "big") + tags
-        return (len(head) + len(data)).to_bytes(4, "big") + head + data
+            return self._handshake(str(body.mechanism))
+        await self._logins.open.wait()
+        return self._authenticate(body)
 
-    def _handshake(self, module: Any, mechanism: str) -> bytes:
+    def _handshake(self, mechanism: str) -> Any:
         known = mechanism in self._logins.mechanisms
         login = Login(self._connection, mechanism, monotonic())
         self._logins.begun.append(login)
@@ -195,46 +182,23 @@ class ConnectionLogin:
             self._mechanism = mechanism
             self._conversation = self._logins.make(mechanism)
         code = 0 if known else UNSUPPORTED_MECHANISM
-        return _encoded(
-            module.SaslHandshakeResponse(
-                error_code=ErrorCode(code), mechanisms=self._logins.mechanisms
-            )
-        )
+        return {"error_code": code, "mechanisms": self._logins.mechanisms}
 
-    def _authenticate(self, module: Any, body: Any) -> bytes:
+    def _authenticate(self, body: Any) -> Any:
         assert self._conversation is not None
         said = self._conversation.step(body.auth_bytes)
-        fields: dict[str, Any] = {}
         lifetime = 0
-        if body.__version__:
-            fields["session_lifetime"] = i64Timedelta.parse(_NOTHING)
-        over = not said.error and self._is_over(said)
-        if over:
+        if not said.error and self._is_over(said):
             lifetimes = self._logins.lifetimes
             lifetime = lifetimes.popleft() if lifetimes else self._logins.lifetime_ms
             self.done = True
             self._logins.ended.append(self._connection)
-        response = module.SaslAuthenticateResponse(
-            error_code=ErrorCode(said.error),
-            error_message=said.message,
-            auth_bytes=said.data,
-            **fields,
-        )
-        data = _encoded(response)
-        if body.__version__:  # a timedelta has no room for all that fits into the field
-            tags = data[len(data) - (body.__version__ >= 2) :]
-            begin = len(data) - len(tags) - _LIFETIME_BYTES
-            data = data[:begin] + lifetime.to_bytes(_LIFETIME_BYTES, "big", signed=True) + tags
-        return data
+        return {
+            "error_code": said.error,
+            "error_message": said.message,
+            "auth_bytes": said.data,
+            "session_lifetime_ms": lifetime,
+        }
 
     def _is_over(self, said: Said) -> bool:
         return self._mechanism == "PLAIN" or said.data.startswith(b"v=") or not said.data
-
-
-_NOTHING: Final = datetime.timedelta(0)
-
-
-def _encoded(entity: Any) -> bytes:
-    wire = io.BytesIO()
-    entity_writer(type(entity))(wire, entity)
-    return wire.getvalue()

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aioproducer.engine.records.encoded_batch import decompress
-from aioproducer.errors.broker import ErrorCode
-from tests.support.fake_kafka.responses import milliseconds
 
 GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72
 TELEMETRY_VERSIONS = {GET_TELEMETRY_SUBSCRIPTIONS: (0, 0), PUSH_TELEMETRY: (0, 0)}
@@ -32,27 +30,24 @@ class FakeTelemetry:
     pushes: list[Any] = field(default_factory=list)
     """The requests that were accepted."""
 
-    def answer(self, module: Any, api: int, body: Any) -> Any:
-        """The response to a request of telemetry."""
+    def answer(self, api: int, body: Any) -> Any:
+        """The fields of the response to a request of telemetry."""
         if api == PUSH_TELEMETRY:
             assert body.client_instance_id == self.instance_id
             code = self.codes.popleft() if self.codes else 0
             if not code:
                 self.pushes.append(body)
-            return module.PushTelemetryResponse(
-                throttle_time=milliseconds(0), error_code=ErrorCode(code)
-            )
-        return module.GetTelemetrySubscriptionsResponse(
-            throttle_time=milliseconds(0),
-            error_code=ErrorCode(0),
-            client_instance_id=self.instance_id,
-            subscription_id=SUBSCRIPTION_ID,
-            accepted_compression_types=self.codecs,
-            push_interval=milliseconds(self.interval_ms),
-            telemetry_max_bytes=self.max_bytes,
-            delta_temporality=self.delta,
-            requested_metrics=self.prefixes,
-        )
+            return {"error_code": code}
+        return {
+            "error_code": 0,
+            "client_instance_id": self.instance_id,
+            "subscription_id": SUBSCRIPTION_ID,
+            "accepted_compression_types": self.codecs,
+            "push_interval_ms": self.interval_ms,
+            "telemetry_max_bytes": self.max_bytes,
+            "delta_temporality": self.delta,
+            "requested_metrics": self.prefixes,
+        }
 
     def metrics(self) -> list[bytes]:
         """The decompressed content of the pushes."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import tracemalloc
-from collections import deque
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -54,12 +53,13 @@ from aioproducer.errors import (
 )
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.fault_proxy.faults import damaged
-from tests.support.fake_kafka.transactions import Fault
+from tests.support.fake_kafka import Answer
 from tests.support.kio_messages import decode, judged, response_type, sample
 from tests.unit.admin.scripted_kafka import (
     NOT_CONTROLLER,
     NOT_COORDINATOR,
     NOT_LEADER,
+    RECORDS,
     UNKNOWN_TOPIC,
     AdminKafka,
     admin_kafka,
@@ -68,7 +68,9 @@ from tests.unit.admin.scripted_kafka import (
 from tests.unit.admin.test_requests import ASSIGNED
 from tests.unit.network.test_frames import body
 
-TIMED_OUT, LOADING, UNSUPPORTED_VERSION, POLICY, SUBSCRIBED = 7, 14, 35, 44, 86
+TIMED_OUT, LOADING, UNSUPPORTED_VERSION, POLICY = 7, 14, 35, 44
+INTERNAL = ["__consumer_offsets", "__transaction_state"]
+OTHERS = TopicPartition("others", 0)
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 
 
@@ -105,7 +107,7 @@ async def test_a_new_controller_is_looked_up() -> None:
 async def test_only_the_topics_whose_error_may_pass_are_tried_again() -> None:
     topics = [NewTopic(name, 1, 1) for name in ("a", "b", "orders")]
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.CREATE_TOPICS].append(NOT_CONTROLLER)
+        kafka.script[Api.CREATE_TOPICS].append(Answer(NOT_CONTROLLER))
         with pytest.raises(TopicAlreadyExistsError, match=r"^topic 'orders': [^(]*$") as caught:
             await admin.create_topics(topics)
         assert caught.value.__notes__ == ["succeeded: topic 'a', topic 'b'"]
@@ -118,7 +120,7 @@ async def test_only_the_topics_whose_error_may_pass_are_tried_again() -> None:
 
 async def test_a_refused_topic() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.CREATE_TOPICS].append(POLICY)
+        kafka.script[Api.CREATE_TOPICS].append(Answer(POLICY))
         with pytest.raises(PolicyViolationError, match="topic 'new'"):
             await admin.create_topic("new", 1, 1)
         assert len(kafka.requests(Api.CREATE_TOPICS)) == 1
@@ -127,24 +129,20 @@ async def test_a_refused_topic() -> None:
 async def test_a_lost_response_leaves_a_doubt() -> None:
     """The first attempt made the topic; nobody could tell that from another client's work."""
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.transactions.faults[Api.CREATE_TOPICS] = _cut(done=True)
+        kafka.script[Api.CREATE_TOPICS].append(Answer(cut_after_writing=True))
         with pytest.raises(TopicAlreadyExistsError, match=r"'new'.*got no response") as caught:
             await admin.create_topic("new", 1, 1)
         assert caught.value.may_have_been_written
-        kafka.transactions.faults[Api.DELETE_TOPICS] = _cut(done=True)
+        kafka.script[Api.DELETE_TOPICS].append(Answer(cut_after_writing=True))
         with pytest.raises(UnknownTopicOrPartitionError, match=r"'new'.*got no response"):
             await admin.delete_topics("new")
 
 
 async def test_a_lost_request_is_sent_again() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.transactions.faults[Api.CREATE_TOPICS] = _cut(done=False)
+        kafka.script[Api.CREATE_TOPICS].append(Answer(cut=True))
         await admin.create_topic("new", 1, 1)
         assert len(kafka.requests(Api.CREATE_TOPICS)) == 2
-
-
-def _cut(*, done: bool) -> deque[Fault]:
-    return deque([Fault(cut=True, done=done)])
 
 
 @pytest.mark.parametrize("port", [0, -5, 70_000])
@@ -159,7 +157,7 @@ async def test_a_controller_that_cannot_be_reached_leaves_no_doubt(port: int) ->
 
 async def test_a_controller_that_runs_out_of_time_leaves_a_doubt() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.CREATE_TOPICS].extend([TIMED_OUT, POLICY])
+        kafka.script[Api.CREATE_TOPICS].extend([Answer(TIMED_OUT), Answer(POLICY)])
         with pytest.raises(PolicyViolationError, match="got no response"):
             await admin.create_topic("new", 1, 1)
 
@@ -187,11 +185,13 @@ async def test_the_outcome_of_a_disturbed_creation_is_true(seed: int) -> None:
         before = {name for name in names if random.random() < 0.2}
         for name in before:
             kafka.create_topic(name)
-        kafka.transactions.faults[Api.CREATE_TOPICS] = deque(
-            Fault(cut=random.random() < 0.5, done=random.random() < 0.5) for _ in range(4)
-        )
-        kafka.codes[Api.CREATE_TOPICS].extend(
-            random.choice([0, 0, NOT_CONTROLLER, TIMED_OUT, POLICY]) for _ in range(4)
+        kafka.script[Api.CREATE_TOPICS].extend(
+            Answer(
+                random.choice([0, 0, NOT_CONTROLLER, TIMED_OUT, POLICY]),
+                cut=random.random() < 0.25,
+                cut_after_writing=random.random() < 0.25,
+            )
+            for _ in range(4)
         )
         told: dict[str, bool] = {}
         try:
@@ -262,6 +262,7 @@ async def test_a_topic_of_this_admin_is_waited_for() -> None:
         assert len((await admin.describe_topics("new"))["new"].partitions) == 2
         kafka.forgetful = 2
         new = TopicPartition("new", 1)
+        kafka.write(*new, *RECORDS)
         assert await admin.delete_records({new: 5}) == {new: 5}
         kafka.forgetful = 2
         await admin.delete_topics("new")
@@ -290,14 +291,13 @@ async def test_leaders_are_waited_for() -> None:
 async def test_all_topics() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.create_topic("a")
-        kafka.create_topic("__offsets")
         assert await admin.list_topics() == ["a", "orders"]
-        assert await admin.list_topics(internal=True) == ["__offsets", "a", "orders"]
-        assert list(await admin.describe_topics()) == ["__offsets", "a", "orders"]
+        assert await admin.list_topics(internal=True) == [*INTERNAL, "a", "orders"]
+        assert list(await admin.describe_topics()) == [*INTERNAL, "a", "orders"]
         found = await admin.describe_topics(configs=True)
         configs = found["a"].configs
         assert configs is not None
-        assert configs["told.by"].is_default
+        assert configs["retention.ms"].is_default
 
 
 # --- leaders -------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ async def test_all_topics() -> None:
 
 async def test_records_are_deleted_by_the_leaders() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.DELETE_RECORDS].append(NOT_LEADER)
+        kafka.script[Api.DELETE_RECORDS].append(Answer(NOT_LEADER))
         offsets = {TWO: 7, ZERO: 5, ONE: 6}
         found = await admin.delete_records(offsets)
         assert list(found.items()) == list(offsets.items())
@@ -318,14 +318,14 @@ async def test_records_are_deleted_by_the_leaders() -> None:
 @pytest.mark.parametrize("code", [NOT_LEADER, UNKNOWN_TOPIC])
 async def test_a_leader_that_does_not_know_its_partition_yet(code: int) -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.DELETE_RECORDS].append(code)
+        kafka.script[Api.DELETE_RECORDS].append(Answer(code))
         assert await admin.delete_records({ONE: 7}) == {ONE: 7}
         assert brokers_of(kafka, Api.DELETE_RECORDS) == [2, 2]
 
 
 async def test_a_lost_leader_costs_the_others_nothing() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.transactions.faults[Api.DELETE_RECORDS] = _cut(done=False)
+        kafka.script[Api.DELETE_RECORDS].append(Answer(cut=True))
         assert await admin.delete_records({TWO: 7, ZERO: 5, ONE: 6}) == {TWO: 7, ZERO: 5, ONE: 6}
         assert len(kafka.requests(Api.DELETE_RECORDS)) == 4
 
@@ -352,7 +352,7 @@ async def test_a_broker_describes_itself() -> None:
         assert found[3]["told.by"].value == "3"
         with pytest.raises(BrokerNotAvailableError, match=r"broker 9: .*brokers \[1, 2, 3\]"):
             await admin.describe_configs([2, 9])
-        await admin.alter_configs({2: {"a": 1}, "orders": {"b": None}})
+        await admin.alter_configs({2: {"a": 1}, "orders": {"retention.ms": None}})
         altered = kafka.requests(Api.INCREMENTAL_ALTER_CONFIGS)
         assert {each.broker for each in altered if each.body.resources[0].resource_type == 4} == {2}
 
@@ -362,8 +362,9 @@ async def test_a_broker_describes_itself() -> None:
 
 async def test_the_groups_of_all_brokers_are_listed() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.groups = {"b": {}, "a": {}}
-        kafka.codes[Api.LIST_GROUPS].append(LOADING)
+        kafka.add_group("b")
+        kafka.add_group("a")
+        kafka.script[Api.LIST_GROUPS].append(Answer(LOADING))
         assert [each.group_id for each in await admin.list_groups()] == ["a", "b"]
         asked = brokers_of(kafka, Api.LIST_GROUPS)
         assert sorted(asked[:3]) == [1, 2, 3]
@@ -375,8 +376,8 @@ async def test_a_broker_that_left_coordinates_no_group() -> None:
         admin_kafka() as kafka,
         admin_of(kafka, retry_backoff_ms=200, retry_backoff_max_ms=200) as admin,
     ):
-        kafka.groups = {"a": {}}
-        kafka.codes[Api.LIST_GROUPS].extend([LOADING] * 3)
+        kafka.add_group("a")
+        kafka.script[Api.LIST_GROUPS].extend([Answer(LOADING)] * 3)
         listing = asyncio.ensure_future(admin.list_groups())
         await kafka.until_received(Api.LIST_GROUPS, 3)
         kafka.in_metadata.discard(3)
@@ -386,21 +387,23 @@ async def test_a_broker_that_left_coordinates_no_group() -> None:
 
 async def test_the_lag_of_a_group() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.groups["readers"] = {("orders", 2): 90, ("orders", 0): 100, ("gone", 0): 7}
-        kafka.codes[Api.OFFSET_FETCH].append(NOT_COORDINATOR)
-        kafka.codes[Api.LIST_OFFSETS].append(NOT_LEADER)
+        kafka.create_topic("gone")
+        kafka.topic_errors["gone"] = UNKNOWN_TOPIC
+        kafka.add_group("readers", {("orders", 2): 90, ("orders", 0): 100, ("gone", 0): 7})
+        kafka.script[Api.OFFSET_FETCH].append(Answer(NOT_COORDINATOR))
+        kafka.script[Api.LIST_OFFSETS].append(Answer(NOT_LEADER))
         found = await admin.group_lag("readers")
         assert list(found) == [TopicPartition("gone", 0), ZERO, TWO]
         assert [each.lag for each in found.values()] == [None, 0, 10]
         assert found[TWO].end == 100
         assert list(await admin.group_lag("readers", topics="orders")) == [ZERO, TWO]
-        kafka.groups["idle"] = {}
+        kafka.add_group("idle")
         assert await admin.group_lag("idle") == {}
 
 
 async def test_a_group_that_is_not_there() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.groups["readers"] = {}
+        kafka.add_group("readers")
         with pytest.raises(GroupIdNotFoundError, match=r"group 'none': .*none") as caught:
             await admin.describe_groups(["readers", "none"])
         assert caught.value.__notes__ == ["succeeded: group 'readers'"]
@@ -410,19 +413,21 @@ async def test_a_group_that_is_not_there() -> None:
 
 async def test_the_offsets_of_a_group_are_changed() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.OFFSET_COMMIT].append(LOADING)
+        kafka.script[Api.OFFSET_COMMIT].append(Answer(LOADING))
         await admin.alter_group_offsets("readers", {TWO: OffsetAndMetadata(9), ZERO: 4})
         assert len(kafka.requests(Api.OFFSET_COMMIT)) == 2, "the coordinator was loading"
         found = await admin.group_offsets("readers")
         assert {where: at.offset for where, at in found.items()} == {ZERO: 4, TWO: 9}
         assert list(await admin.group_offsets("readers", topics="others")) == []
-        kafka.codes[Api.OFFSET_DELETE].append(SUBSCRIBED)
+        kafka.create_topic("others")
+        await admin.alter_group_offsets("readers", {OTHERS: 7})
+        kafka.join("readers")
         with pytest.raises(
             GroupSubscribedToTopicError, match=r"'readers', orders-0: .* stop"
         ) as no:
-            await admin.delete_group_offsets("readers", [ZERO, TWO])
-        assert no.value.__notes__ == ["succeeded: group 'readers', orders-2"]
-        assert kafka.groups["readers"] == {("orders", 0): 4}
+            await admin.delete_group_offsets("readers", [ZERO, OTHERS])
+        assert no.value.__notes__ == ["succeeded: group 'readers', others-0"]
+        assert kafka.groups["readers"] == {("orders", 0): 4, ("orders", 2): 9}
         with pytest.raises(GroupIdNotFoundError, match="group 'none': "):
             await admin.delete_group_offsets("none", [ZERO, TWO])
 
@@ -436,7 +441,7 @@ async def test_one_of_the_offsets_is_refused() -> None:
             "succeeded: group 'readers', orders-0, group 'readers', orders-1"
         ]
         await admin.create_topic("none", 1, 1)
-        kafka.codes[Api.OFFSET_COMMIT].append(UNKNOWN_TOPIC)
+        kafka.script[Api.OFFSET_COMMIT].append(Answer(UNKNOWN_TOPIC))
         await admin.alter_group_offsets("readers", {none: 7, ONE: 6})
         assert kafka.groups["readers"] == {("orders", 0): 4, ("orders", 1): 6, ("none", 0): 7}
         assert len(kafka.requests(Api.OFFSET_COMMIT)) == 3, "brokers learn of a new topic later"
@@ -448,8 +453,8 @@ async def test_one_of_the_offsets_is_refused() -> None:
 async def test_a_group_with_members_is_left_alone() -> None:
     """One error for all partitions: the group as a whole refuses."""
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.groups |= {"readers": {}, "idle": {}}
-        kafka.members.add("readers")
+        kafka.add_group("idle")
+        kafka.join("readers")
         with pytest.raises(UnknownMemberIdError, match=r"group 'readers': .* stop them") as caught:
             await admin.alter_group_offsets("readers", {ZERO: 1, ONE: 1, TWO: 1})
         assert not hasattr(caught.value, "__notes__")
@@ -461,13 +466,14 @@ async def test_a_group_with_members_is_left_alone() -> None:
 
 async def test_groups_are_deleted_at_their_coordinator() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.groups |= {"a": {}, "b": {}}
-        kafka.codes[Api.DELETE_GROUPS].append(NOT_COORDINATOR)
+        kafka.add_group("a")
+        kafka.add_group("b")
+        kafka.script[Api.DELETE_GROUPS].append(Answer(NOT_COORDINATOR))
         await admin.delete_groups(["a", "b"])
         assert kafka.groups == {}
         assert set(brokers_of(kafka, Api.DELETE_GROUPS)) == {kafka.group_coordinator}
-        kafka.groups["c"] = {}
-        kafka.transactions.faults[Api.DELETE_GROUPS] = _cut(done=True)
+        kafka.add_group("c")
+        kafka.script[Api.DELETE_GROUPS].append(Answer(cut_after_writing=True))
         with pytest.raises(GroupIdNotFoundError, match=r"'c'.*got no response") as caught:
             await admin.delete_groups("c")
         assert caught.value.may_have_been_written
@@ -475,7 +481,7 @@ async def test_groups_are_deleted_at_their_coordinator() -> None:
 
 async def test_the_coordinator_of_a_group_is_named() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.groups["readers"] = {}
+        kafka.add_group("readers")
         coordinator = (await admin.describe_groups("readers"))["readers"].coordinator
         assert coordinator is not None
         assert coordinator.id == kafka.group_coordinator
@@ -484,9 +490,10 @@ async def test_the_coordinator_of_a_group_is_named() -> None:
 async def test_offsets_of_positions() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
-        found = await admin.list_offsets({TWO: "end", ZERO: "beginning", ONE: noon})
-        assert found == {TWO: 100, ZERO: 100, ONE: 100}
-        kafka.too_late = True
+        earlier = noon - timedelta(days=1_000)
+        kafka.topics["orders"][0].delete_records(7)
+        found = await admin.list_offsets({TWO: "end", ZERO: "beginning", ONE: earlier})
+        assert found == {TWO: 100, ZERO: 7, ONE: 0}
         assert await admin.list_offsets({ONE: noon}) == {ONE: 100}, "the end: no record is so late"
         asked = [
             (each.partition_index, each.timestamp)
@@ -494,15 +501,15 @@ async def test_offsets_of_positions() -> None:
             for topic in request.body.topics
             for each in topic.partitions
         ]
-        at_noon = (1, 1769860800000)
-        assert sorted(asked) == [(0, -2), (1, -1), at_noon, at_noon, (2, -1)]
+        at_noon, before = (1, 1769860800000), (1, 1683460800000)
+        assert sorted(asked) == [(0, -2), (1, -1), before, at_noon, (2, -1)]
         with pytest.raises(UnknownTopicOrPartitionError, match="orders-7"):
             await admin.list_offsets({TopicPartition("orders", 7): "end"})
 
 
 async def test_a_coordinator_that_does_without_the_newer_protocol_of_groups() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
-        kafka.codes[Api.CONSUMER_GROUP_DESCRIBE].append(UNSUPPORTED_VERSION)
+        kafka.script[Api.CONSUMER_GROUP_DESCRIBE].append(Answer(UNSUPPORTED_VERSION))
         with pytest.raises(GroupIdNotFoundError, match="group 'none': GROUP_ID_NOT_FOUND"):
             await admin.describe_groups("none")
 

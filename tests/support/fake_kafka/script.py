@@ -1,4 +1,4 @@
-"""A script for one produce request."""
+"""A script for one request."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 
 @dataclass
-class ProduceAnswer:
-    """What happens to one produce request instead of the usual."""
+class Answer:
+    """What happens to one request instead of the usual. Writing: doing what the request asks."""
 
     error: int = 0
     """For every partition; nothing is written then."""
     lie: int = 0
-    """As ``error``, but the records are written."""
+    """To Produce: as ``error``, but the records are written."""
     cut: bool = False
     """Close the connection instead of writing and answering."""
     cut_after_writing: bool = False
@@ -25,10 +25,11 @@ class ProduceAnswer:
     """Neither write nor answer before it is set."""
     throttle_ms: int = 0
     message: str | None = None
+    """To Produce, as the next one."""
     record_errors: Mapping[int, str] | None = None
     late: asyncio.Event | None = None
     """Write when it is set, whether or not the connection is still there, and answer nothing."""
     leave_out: bool = False
-    """The response does not mention the partitions."""
+    """The response to Produce does not mention the partitions."""
     change: Callable[[bytes], bytes] | None = None
     """Applied to the frame of the response, the length in front of it included."""
