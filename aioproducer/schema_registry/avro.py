@@ -21,7 +21,6 @@ from aioproducer.schema_registry.policies import SerializerOptions, checked
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_serializer import (
     Encode,
-    LocalSchema,
     SchemaSerializer,
     SchemaSource,
     SchemaSources,
@@ -84,15 +83,6 @@ class AvroSerializer(SchemaSerializer[Value], Generic[Value]):
         self._to_dict = to_dict
         self._strict = strict
         self._sources = SchemaSources(_AVRO, schema, _class_schema, _record_name, settings)
-
-    def _known(self) -> tuple[Hashable, ...]:
-        return self._sources.known
-
-    def _key(self, topic: str, kind: type) -> Hashable:
-        return self._sources.key(topic, kind)
-
-    def _local(self, key: Hashable) -> LocalSchema | None:
-        return self._sources.local(key)
 
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
         schema = parsed_schema(target.schema, target.named, target.place)

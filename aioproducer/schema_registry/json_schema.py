@@ -22,7 +22,6 @@ from aioproducer.schema_registry.policies import SerializerOptions, checked
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_serializer import (
     Encode,
-    LocalSchema,
     SchemaSerializer,
     SchemaSource,
     SchemaSources,
@@ -77,15 +76,6 @@ class JsonSchemaSerializer(SchemaSerializer[Value], Generic[Value]):
         self._validate = validate
         self._objects = Objects(mode="json", by_alias=True)
         self._sources = SchemaSources("JSON", schema, _class_schema, title_of, settings)
-
-    def _known(self) -> tuple[Hashable, ...]:
-        return self._sources.known
-
-    def _key(self, topic: str, kind: type) -> Hashable:
-        return self._sources.key(topic, kind)
-
-    def _local(self, key: Hashable) -> LocalSchema | None:
-        return self._sources.local(key)
 
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
         validator = JsonValidator(target.schema, target.named, target.place)

@@ -108,6 +108,8 @@ class SchemaSerializer(ABC, Generic[Value]):
     value."""
 
     schema_type: SchemaType
+    _sources: SchemaSources
+    """Unset in a serializer that finds its schemas otherwise."""
 
     def __init__(self, registry: SchemaRegistry | str, settings: Settings) -> None:
         self._owns_registry = isinstance(registry, str)
@@ -121,17 +123,17 @@ class SchemaSerializer(ABC, Generic[Value]):
 
     # --- what the formats differ in -----------------------------------------------------------
 
-    @abstractmethod
     def _known(self) -> tuple[Hashable, ...]:
         """The keys of the schemas that every topic may need, known ahead."""
+        return self._sources.known
 
-    @abstractmethod
     def _key(self, topic: str, kind: type) -> Hashable:
         """The key of the schema for values of a type. Raises SerializationError if none fits."""
+        return self._sources.key(topic, kind)
 
-    @abstractmethod
     def _local(self, key: Hashable) -> LocalSchema | None:
         """The schema of a key, without the registry; None: only the registry has it."""
+        return self._sources.local(key)
 
     @abstractmethod
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:

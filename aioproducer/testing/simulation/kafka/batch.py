@@ -256,33 +256,19 @@ def control_batch(
     """The marker that ends a transaction. Source: ``MemoryRecords.withEndTransactionMarker``."""
     key = _CONTROL_KEY.pack(0, int(commit))
     value = _CONTROL_VALUE.pack(0, coordinator_epoch)
-    body = b"\0\0\0" + b"".join(encode_varint(len(part)) + part for part in (key, value)) + b"\0"
-    checked = (
-        TRANSACTIONAL | CONTROL,
-        0,
-        now_ms,
-        now_ms,
-        producer_id,
-        producer_epoch,
-        NO_SEQUENCE,
-        1,
-    )
-    return _parsed(_assembled(0, 0, checked, encode_varint(len(body)) + body))
+    return _of_one(TRANSACTIONAL | CONTROL, producer_id, producer_epoch, key, value, now_ms)
 
 
 def transactional_batch(producer_id: int, producer_epoch: int, key: bytes, now_ms: int) -> Batch:
     """A record of a coordinator in a transaction; it has no sequence number."""
-    body = b"\0\0\0" + encode_varint(len(key)) + key + encode_varint(0) + b"\0"
-    checked = (
-        TRANSACTIONAL,
-        0,
-        now_ms,
-        now_ms,
-        producer_id,
-        producer_epoch,
-        NO_SEQUENCE,
-        1,
-    )
+    return _of_one(TRANSACTIONAL, producer_id, producer_epoch, key, b"", now_ms)
+
+
+def _of_one(
+    attributes: int, producer_id: int, epoch: int, key: bytes, value: bytes, now_ms: int
+) -> Batch:
+    body = b"\0\0\0" + b"".join(encode_varint(len(part)) + part for part in (key, value)) + b"\0"
+    checked = (attributes, 0, now_ms, now_ms, producer_id, epoch, NO_SEQUENCE, 1)
     return _parsed(_assembled(0, 0, checked, encode_varint(len(body)) + body))
 
 

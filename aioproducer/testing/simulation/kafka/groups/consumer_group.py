@@ -399,13 +399,7 @@ class ConsumerGroup:
         kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
         revoked = {each: epoch for each, epoch in member.assigned.items() if each not in target}
         if revoked and _owns(owned, revoked):
-            return _moved(
-                member,
-                member.epoch,
-                state=MemberState.UNREVOKED_PARTITIONS,
-                assigned=kept,
-                revoked=revoked,
-            )
+            return _revoking(member, kept, revoked)
         missing = [each for each in target if each not in kept]
         free = [
             each for each in missing if self.owner_epoch(each) == NO_OWNER or each in member.revoked
@@ -434,6 +428,11 @@ def _moved(member: ConsumerMember, epoch: int, **changes: object) -> ConsumerMem
     return replace(member, epoch=epoch, previous_epoch=member.epoch, **changes)  # type: ignore[arg-type]
 
 
+def _revoking(member: ConsumerMember, kept: Epochs, revoked: Epochs) -> ConsumerMember:
+    state = MemberState.UNREVOKED_PARTITIONS
+    return _moved(member, member.epoch, state=state, assigned=kept, revoked=revoked)
+
+
 def _owns(owned: Collection[TopicIdPartition] | None, revoked: Epochs) -> bool:
     """True if a member has not said that it has given ``revoked`` up."""
     return owned is None or any(each in revoked for each in owned)
@@ -451,11 +450,5 @@ def _without_unsubscribed(
     kept = {each: epoch for each, epoch in member.assigned.items() if each not in gone}
     revoked = {**member.revoked, **gone}
     if _owns(owned, revoked):
-        return _moved(
-            member,
-            member.epoch,
-            state=MemberState.UNREVOKED_PARTITIONS,
-            assigned=kept,
-            revoked=revoked,
-        )
+        return _revoking(member, kept, revoked)
     return _moved(member, member.epoch, assigned=kept)
