@@ -136,8 +136,6 @@ class Assignment:
         fail: Callable[[Exception], None],
         stats: ConsumerStats,
     ) -> None:
-        self.acknowledged = asyncio.Event()
-        """Set when the application is done with something."""
         self.handlers: Handlers | None = None
         self._client = client
         self._link = link
@@ -387,8 +385,8 @@ class Assignment:
     async def _finished(self, partitions: Collection[TopicPartition]) -> None:
         left = [*partitions]
         while left := [each for each in left if self._is_in_work(each)]:
-            self.acknowledged.clear()
-            await self.acknowledged.wait()
+            self._progress.acknowledged.clear()
+            await self._progress.acknowledged.wait()
 
     def _is_in_work(self, where: TopicPartition) -> bool:
         return self._progress.works_on((where,)) or (
@@ -408,8 +406,8 @@ class Assignment:
         and asks for more."""
         await self._tell_of_losses()
         while idle() and not (self._progress.is_idle and self._source.is_asked):
-            self.acknowledged.clear()
-            await self.acknowledged.wait()
+            self._progress.acknowledged.clear()
+            await self._progress.acknowledged.wait()
 
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
@@ -526,7 +524,7 @@ class Assignment:
         self.hold(partitions, Hold.PAUSED)
         if self.handlers is not None:
             self.handlers.pause(partitions)
-        self.acknowledged.set()  # a revocation does not wait for what is paused
+        self._progress.acknowledged.set()  # a revocation does not wait for what is paused
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Resume paused partitions."""
@@ -604,7 +602,7 @@ class Assignment:
     def handlers_ended(self) -> None:
         """No handler works any more."""
         self.handlers = None
-        self.acknowledged.set()
+        self._progress.acknowledged.set()
 
     def end(self) -> None:
         """Begin with no further partition."""

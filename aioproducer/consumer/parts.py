@@ -81,7 +81,7 @@ class ConsumerParts:
         stats, topics = _stats(config, client.clock()), _topics(setup, link, fetcher.tell)
         self._clients, self._topics = (client, link), topics
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
-        self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
+        self.progress = Progress(self.source.cursor)
         identity, doubt = self._identity, fetcher.doubt_topic
         self.commits = Commits(
             link, self.progress, identity, refused, leaders.topic_id, doubt, stats
@@ -102,7 +102,7 @@ class ConsumerParts:
         self._rack = settings.rack
         self.member = _member(setup, link, topics, self.assignment, stats, settings.rack or None)
         fetcher.on_take = self.member.session.look
-        self.source.on_ask = self.assignment.acknowledged.set
+        self.source.on_ask = self.progress.acknowledged.set
         longest = setup.options.max_poll_interval_ms / 1000
         self.watch = WorkWatch(
             self.source, self.progress, self.member, longest, client.clock, setup.group_id

@@ -7,7 +7,9 @@ unacknowledged record, so a commit never passes a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+import asyncio
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
 from math import inf
 from typing import Final
 
@@ -22,7 +24,7 @@ _AT_ONCE: Final = 1_000
 class PartitionProgress:
     """A partition of the member, from its assignment to its loss."""
 
-    __slots__ = ("begun", "committed", "running", "start", "state", "unacknowledged")
+    __slots__ = ("begun", "committed", "running", "start", "state", "unacknowledged", "waiting")
 
     def __init__(self, state: PartitionState, committed: int | None) -> None:
         self.state = state
@@ -31,7 +33,9 @@ class PartitionProgress:
         """The group's offset, as far as it is known; None: there is none."""
         self.unacknowledged: dict[int, float] = {}
         """The offsets that were taken side by side, in their order, and when the application began
-        with them; infinite: they wait for their turn."""
+        with them; infinite: they wait for others."""
+        self.waiting = deque[ConsumerRecord]()
+        """The records after them that wait for handlers. The position is after these."""
         self.running = 0
         """The number of them that the application works on now."""
         self.begun = -1
@@ -43,7 +47,7 @@ class PartitionProgress:
         return self.start if self.committed is None else self.committed
 
     def take(self, offset: int) -> None:
-        """The record at ``offset`` waits for a handler."""
+        """The record at ``offset`` waits for others to be done."""
         self.unacknowledged[offset] = inf
 
     def begin(self, offset: int, now: float) -> None:
@@ -54,10 +58,11 @@ class PartitionProgress:
 
 
 class Progress:
-    """The partitions of one member. ``acknowledged`` is called when the application is done with
-    something."""
+    """The partitions of one member."""
 
-    def __init__(self, cursor: Cursor, acknowledged: Callable[[], None]) -> None:
+    def __init__(self, cursor: Cursor) -> None:
+        self.acknowledged = asyncio.Event()
+        """Set when the application is done with something."""
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.record: ConsumerRecord | None = None
         """The record that a loop over records works on."""
@@ -74,7 +79,6 @@ class Progress:
         self._seen: tuple[ConsumerRecord | None, float] = None, 0.0
         """The record of a loop that was looked at last, and when it was first seen."""
         self._cursor = cursor
-        self._acknowledged = acknowledged
 
     # --- the partitions ----------------------------------------------------------------------
 
@@ -87,7 +91,7 @@ class Progress:
         """End with a partition; what the application still does for it has no effect."""
         progress = self.partitions[where]
         got = min(self._behind_records(where), progress.state.taken)
-        if progress.unacknowledged or progress.done < got:
+        if progress.unacknowledged or progress.waiting or progress.done < got:
             self._uncommitted.add(where)
         if (record := self.record) is not None and record.topic_partition == where:
             self.record, self._late = None, record
@@ -95,7 +99,7 @@ class Progress:
         if progress.running:
             self._left.append(progress)
         del self.partitions[where]
-        self._acknowledged()
+        self.acknowledged.set()
 
     # --- handing out -------------------------------------------------------------------------
 
@@ -103,14 +107,14 @@ class Progress:
         """The application is done with the record at ``offset``."""
         progress.running -= 1
         progress.unacknowledged.pop(offset, None)
-        self._acknowledged()
+        self.acknowledged.set()
 
     def leave(self, progress: PartitionProgress, offset: int) -> None:
         """The application has given the record at ``offset`` up: it stays unacknowledged."""
         progress.running -= 1
         if offset in progress.unacknowledged:  # else the position was moved meanwhile
             progress.unacknowledged[offset] = inf
-        self._acknowledged()
+        self.acknowledged.set()
 
     def began_batch(
         self, loop: object, firsts: Iterable[tuple[TopicPartition, int]], now: float
@@ -129,7 +133,7 @@ class Progress:
             progress.running -= 1
             progress.unacknowledged.pop(offset, None)
         self._batch.clear()
-        self._acknowledged()
+        self.acknowledged.set()
 
     def sought(self, where: TopicPartition) -> None:
         """The application has moved the position: nothing before it is in work any more."""
@@ -284,6 +288,8 @@ class Progress:
         progress = self.partitions[where]
         if progress.unacknowledged:
             return next(iter(progress.unacknowledged))
+        if progress.waiting:
+            return progress.waiting[0].offset
         record = self.record
         if record is not None and record.topic_partition == where:
             return record.offset

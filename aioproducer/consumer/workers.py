@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection
+from itertools import islice
+from math import inf
+from operator import length_hint
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.consumer.assignment import Assignment, Hold
@@ -38,25 +41,127 @@ def no_coroutine_function(handle: object) -> ConfigError:
     )
 
 
-class _Task(NamedTuple):
-    """A record that waits for its turn."""
+def _size_of(record: ConsumerRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"") + _RECORD_OBJECTS
 
-    progress: PartitionProgress
-    record: ConsumerRecord
+
+class _Piece(NamedTuple):
+    """Records that were lined up at one time."""
+
+    last: int
+    """The offset of the last one."""
     size: int
+    """Bytes of their part of the batch, and of their objects."""
 
 
-class _Lane:
-    """Records that are handled one after another."""
+class _Line:
+    """The records of a partition that wait for a handler, in their order.
 
-    __slots__ = ("is_busy", "key", "tasks")
+    ``one_by_one``: one at a time is in work. ``by_key``: one of each key is.
+    """
 
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.tasks: deque[_Task] = deque()
-        """The records without the one in work."""
-        self.is_busy = False
-        """True while one of its records is in work."""
+    def __init__(self, progress: PartitionProgress, order: Order, *, is_paused: bool) -> None:
+        self._one_by_one = order == "partition"
+        self._by_key = order == "key"
+        self.is_paused = is_paused
+        self.is_full = False
+        """True while nothing else is taken of the partition."""
+        self.is_short = False
+        """True: no more could be lined up when a piece came to its end."""
+        self.at = -1
+        """The offset of the last record that has left the line."""
+        self.running = 0
+        """The number of records in work."""
+        self.lanes: dict[bytes, deque[ConsumerRecord]] = {}
+        """The records that wait for one of the same key, for each key in work."""
+        self.freed: deque[ConsumerRecord] = deque()
+        """Those of them that may begin now."""
+        self.uncounted = 0
+        """The bytes that came into lanes since they were counted, without those that have left."""
+        self.pieces: deque[_Piece] = deque()
+        self.end: float = inf
+        """The offset of the last record of the first piece."""
+        self.rest: Cursor | None = None
+        """The batch that is not lined up to its end."""
+        self.rest_size = 0
+        self.renew(progress)
+
+    def renew(self, progress: PartitionProgress) -> None:
+        """The partition begins at another place, or anew."""
+        self.progress = progress
+        self.waiting = progress.waiting
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition."""
+        return self.progress.state.where
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a record may begin."""
+        if self.is_paused or (self._one_by_one and self.running):
+            return False
+        return bool(self.waiting or self.freed)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no record waits, or is in work."""
+        return not (self.waiting or self.freed or self.running or self.rest)
+
+    def startable(self) -> int:
+        """The number of records that may begin side by side, about."""
+        return 1 if self._one_by_one else len(self.waiting) + len(self.freed)
+
+    def begin(self) -> ConsumerRecord | None:
+        """The next record; None: the next ones wait for others of their keys."""
+        record: ConsumerRecord
+        if self.freed:
+            record = self.freed.popleft()
+            self.uncounted -= _size_of(record)
+            self.running += 1
+            return record
+        waiting, unacknowledged = self.waiting, self.progress.unacknowledged
+        while waiting and (not self._by_key or len(unacknowledged) < tuning.WORKERS_LINE):
+            record = waiting.popleft()
+            self.at = record.offset
+            if self._by_key and (key := record.key) is not None:
+                if (lane := self.lanes.get(key)) is not None:
+                    lane.append(record)
+                    self.uncounted += _size_of(record)
+                    self.progress.take(record.offset)
+                    continue
+                self.lanes[key] = deque()
+            self.running += 1
+            return record
+        return None
+
+    def finish(self, record: ConsumerRecord) -> None:
+        """A record is no longer in work."""
+        self.running -= 1
+        if self._by_key and (key := record.key) is not None:
+            if lane := self.lanes[key]:
+                self.freed.append(lane.popleft())
+            else:
+                del self.lanes[key]
+
+    def drop(self, *, but_gaps: bool) -> None:
+        """Forget what waits, which stays unacknowledged. ``but_gaps``: keep what is before a
+        record that was begun."""
+        progress = self.progress
+        for record in self.waiting:
+            progress.take(record.offset)
+        self.waiting.clear()
+        self.pieces.clear()
+        self.end = inf
+        last = progress.begun if but_gaps else -1
+        for lane in self.lanes.values():
+            while lane and lane[-1].offset > last:
+                self.uncounted -= _size_of(lane.pop())
+        for record in [each for each in self.freed if each.offset > last]:
+            self.freed.remove(record)
+            self.uncounted -= _size_of(record)
+            if record.key is not None:
+                del self.lanes[record.key]
 
 
 class Workers:
@@ -86,15 +191,13 @@ class Workers:
         self._concurrency = concurrency
         self._order = order
         self._room = room
-        self._lanes: dict[TopicPartition, dict[Hashable, _Lane]] = {}
-        """The lanes of each partition."""
-        self._ready: OrderedDict[_Lane, None] = OrderedDict()
-        """The lanes with a record that may begin, in the order of their turns."""
-        self._rests: dict[TopicPartition, Cursor] = {}
-        """The batches that are not lined up to their ends. Nothing else is taken of their
-        partitions."""
-        self._working: dict[asyncio.Task[None], _Task | None] = {}
+        self._lines: dict[TopicPartition, _Line] = {}
+        self._ready: OrderedDict[_Line, None] = OrderedDict()
+        """The lines with a record that may begin, in the order of their turns."""
+        self._working: dict[asyncio.Task[None], ConsumerRecord | None] = {}
         """The tasks that call the handler, and what each works on."""
+        self._starting: set[asyncio.Task[None]] = set()
+        """Those of them that have not begun."""
         self._at_work = 0
         """The number of handlers that work."""
         self._waiting_bytes = 0
@@ -118,8 +221,8 @@ class Workers:
             await self._end
         finally:
             self._is_over = True
-            for where in [*self._rests]:
-                self._put_back(where)
+            for line in self._lines.values():
+                self._put_back(line)
             self._assignment.let_go(self._assignment.owned, Hold.FULL)
             for task in (self._taking, *self._working):
                 task.cancel()
@@ -135,14 +238,14 @@ class Workers:
         asyncio.get_running_loop().call_later(seconds, self._leave_alone)
 
     def _leave_alone(self) -> None:
-        for task, work in self._working.items():
+        for task, record in self._working.items():
             leave_alone(task)
-            if work is not None:
+            if record is not None:
                 logger.error(
                     "The handler of %s at offset %d ignores its cancellation: run() ends without "
                     "it, as the Consumer is closed",
-                    work.progress.state.where,
-                    work.record.offset,
+                    record.topic_partition,
+                    record.offset,
                 )
         self._working.clear()
         self._moved.set()
@@ -158,7 +261,7 @@ class Workers:
         elif self._taking.done() and not self._working:
             self._end.set_result(None)
 
-    # --- records in lanes --------------------------------------------------------------------
+    # --- records in lines --------------------------------------------------------------------
 
     async def _take_batches(self) -> None:
         while True:
@@ -174,94 +277,107 @@ class Workers:
     @property
     def _is_idle(self) -> bool:
         """True if more handlers could work than have something to do."""
-        return self._at_work + len(self._ready) < self._concurrency
+        idle = self._concurrency - self._at_work
+        for line in self._ready:
+            idle -= line.startable()
+            if idle <= 0:
+                return False
+        return idle > 0
 
     def _begin_batch(self, cursor: Cursor) -> None:
         where = cursor.where
         assert where is not None
-        self._rests[where] = cursor
+        progress = self._progress.partitions[where]
+        line = self._lines.get(where)
+        if line is None:
+            is_paused = self._assignment.is_paused(where)
+            line = self._lines[where] = _Line(progress, self._order, is_paused=is_paused)
+        elif line.progress is not progress:
+            line.renew(progress)
+        line.rest, line.rest_size = cursor, cursor.size
         self._waiting_bytes += cursor.size
-        if self._line_up(where, cursor):
+        self._line_up(line, cursor)
+        is_enough = len(line.waiting) + len(progress.unacknowledged) >= tuning.WORKERS_LINE
+        if is_enough or line.rest or (self._waiting_bytes >= self._room and not self._is_idle):
+            line.is_full = True
             self._assignment.hold((where,), Hold.FULL)
 
-    def _line_up(self, where: TopicPartition, cursor: Cursor) -> bool:
-        """Line up records of a batch; True if the partition has enough of them."""
-        progress = self._progress.partitions[where]
-        lanes = self._lanes.setdefault(where, {})
-        most, is_enough = tuning.WORKERS_LINE, False
-        for record in cursor.records:
-            cursor.last = record
-            size = len(record.key or b"") + len(record.value or b"") + _RECORD_OBJECTS
-            progress.take(record.offset)
-            self._waiting_bytes += size
-            key = self._lane_of(record)
-            lane = lanes.get(key)
-            if begins := lane is None:
-                lane = lanes[key] = _Lane(key)
-                self._ready[lane] = None
-            lane.tasks.append(_Task(progress, record, size))
-            is_enough = len(progress.unacknowledged) >= most or (
-                self._waiting_bytes >= self._room and not (begins and self._is_idle)
-            )
-            if is_enough:
-                break
+    def _line_up(self, line: _Line, cursor: Cursor) -> None:
+        """Line up records of a batch."""
+        room = tuning.WORKERS_LINE - len(line.waiting) - len(line.progress.unacknowledged)
+        records = [*islice(cursor.records, max(room, 1))]
+        line.waiting.extend(records)
+        cursor.last = records[-1]
+        size = line.rest_size
         if cursor.advance():
-            return True
-        del self._rests[where]
-        self._waiting_bytes -= cursor.size
-        return is_enough
+            left = length_hint(cursor.records)
+            size = size * len(records) // (len(records) + left)
+        else:
+            line.rest = None
+        line.rest_size -= size
+        objects = _RECORD_OBJECTS * len(records)
+        self._waiting_bytes += objects
+        line.pieces.append(_Piece(records[-1].offset, size + objects))
+        line.end = line.pieces[0].last
+        self._take_turn(line)
 
-    def _continue(self, progress: PartitionProgress) -> None:
-        """Few records of a partition are left: line up more, unless others have to be first."""
-        if progress.unacknowledged and self._waiting_bytes >= self._room and not self._is_idle:
+    def _take_turn(self, line: _Line) -> None:
+        """Let a line wait for its turn, or forget it if it is empty."""
+        if line.is_ready:
+            self._ready[line] = None
+        elif line.is_empty:
+            self._lines.pop(line.where, None)
+
+    def _count(self, line: _Line) -> None:
+        self._waiting_bytes += line.uncounted
+        line.uncounted = 0
+
+    def _end_piece(self, line: _Line) -> None:
+        """All records of a piece have begun, or wait for others of their keys."""
+        while line.end <= line.at:
+            self._waiting_bytes -= line.pieces.popleft().size
+            line.end = line.pieces[0].last if line.pieces else inf
+        self._moved.set()
+        self._refill(line)
+
+    def _refill(self, line: _Line) -> None:
+        """Line up more if few records are left, unless others have to be first."""
+        left = len(line.waiting) + len(line.progress.unacknowledged)
+        line.is_short = left > tuning.WORKERS_LINE // 2 or bool(
+            left and self._waiting_bytes >= self._room and not self._is_idle
+        )
+        if line.is_short or self._is_over:
             return
-        where = progress.state.where
-        if (cursor := self._rests.get(where)) is None:
-            self._assignment.let_go((where,), Hold.FULL)
-        elif not self._is_over:
-            if not self._line_up(where, cursor):
-                self._assignment.let_go((where,), Hold.FULL)
-            self._employ()
+        if line.rest is not None:
+            self._line_up(line, line.rest)
+        if line.is_full and line.rest is None:
+            line.is_full = False
+            self._assignment.let_go((line.where,), Hold.FULL)
 
-    def _put_back(self, where: TopicPartition) -> None:
+    def _put_back(self, line: _Line) -> None:
         """Keep of a batch only what is lined up."""
-        if (cursor := self._rests.pop(where, None)) is not None:
-            self._waiting_bytes -= cursor.size
+        if (cursor := line.rest) is not None:
+            self._waiting_bytes -= line.rest_size
+            line.rest = None
             self._source.put_back(cursor)
-
-    def _take_turn(self, where: TopicPartition, lane: _Lane) -> None:
-        """Let a lane wait for its turn, or forget it if it is empty."""
-        if lane.is_busy:
-            return
-        if not lane.tasks:
-            self._ready.pop(lane, None)
-            lanes = self._lanes[where]
-            del lanes[lane.key]
-            if not lanes:
-                del self._lanes[where]
-        elif not self._assignment.is_paused(where):
-            self._ready[lane] = None
-
-    def _lane_of(self, record: ConsumerRecord) -> Hashable:
-        if self._order == "partition":
-            return None
-        if self._order == "key" and record.key is not None:
-            return record.key
-        return record.offset
 
     # --- handlers ----------------------------------------------------------------------------
 
     def _employ(self) -> None:
-        """Have as many tasks as there is work, up to the concurrency."""
-        if self._end.done() or self._is_over:
+        """Begin tasks for what waits, no more than there are at work: so handlers that never wait
+        have few, and the others soon have all."""
+        if self._is_over or self._end.done():
             return
-        for _ in range(min(len(self._ready), self._concurrency - len(self._working))):
+        most = min(self._at_work + 1, self._concurrency - len(self._working) + len(self._starting))
+        while self._ready and len(self._starting) < most:
             task = new_task(self._work())
             self._working[task] = None
+            self._starting.add(task)
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._working.pop(task, None)
+        self._starting.discard(task)
         self._moved.set()
         self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
@@ -269,106 +385,115 @@ class Workers:
     async def _work(self) -> None:
         me = asyncio.current_task()
         assert me is not None
+        self._starting.discard(me)
+        session, source, ready = self._session, self._source, self._ready
         paused = False
-        while self._ready and not self._is_over:
-            now = self._session.real_clock()
-            long = now - self._source.turn_began > tuning.LONGEST_WORKERS_TURN
-            if now >= self._session.ends or (long and not paused):
+        while ready and not self._is_over:
+            now = session.real_clock()
+            long = now - source.turn_began > tuning.LONGEST_WORKERS_TURN
+            if now >= session.ends or (long and not paused):
                 async with self._pause:  # meanwhile none of the others begins with a record
-                    await self._source.pause()
-                await self._session.answer()
+                    await source.pause()
+                await session.answer()
                 paused = True  # a record follows, however long the pause took
                 continue  # the group may have gone on without the member
             paused = False
-            lane, _ = self._ready.popitem(last=False)
-            task = lane.tasks.popleft()
-            lane.is_busy = True
-            where = task.progress.state.where
-            self._working[me] = task
+            line = next(iter(ready))
+            progress, record = line.progress, line.begin()
+            if record is not None:
+                self._working[me] = record
+                progress.begin(record.offset, session.clock())
+            if line.is_ready and record is not None:
+                ready.move_to_end(line)
+            else:
+                del ready[line]
+            if line.uncounted:
+                self._count(line)
+            if line.end <= line.at:
+                self._end_piece(line)
+            if record is None:
+                continue
+            self._at_work += 1
+            if ready:
+                self._employ()
             try:
-                await self._handle_one(task)
+                if (work := self._handle(record)) is None:
+                    raise no_coroutine_function(self._handle)
+                await work
+            except BaseException as error:
+                self._progress.leave(progress, record.offset)
+                self._give_up(error, record)
+                raise
+            else:
+                self._progress.acknowledge(progress, record.offset)
             finally:
                 self._working[me] = None
-                lane.is_busy = False
-                self._take_turn(where, lane)
+                self._at_work -= 1
+                line.finish(record)
+                if line.is_short:
+                    self._refill(line)
+                self._take_turn(line)
+                if self._waiting_bytes >= self._room:
+                    self._moved.set()
 
-    async def _handle_one(self, task: _Task) -> None:
-        progress, record, size = task
-        progress.begin(record.offset, self._session.clock())
-        self._at_work += 1
-        try:
-            work = self._handle(record)
-            if work is None:
-                raise no_coroutine_function(self._handle)
-            await work
-        except BaseException as error:
-            self._progress.leave(progress, record.offset)
-            was_cancelled = isinstance(error, asyncio.CancelledError)
-            if was_cancelled and is_being_cancelled():
-                raise
-            self._is_over = True
-            if was_cancelled:
-                raise IllegalStateError(
-                    f"the handler of {progress.state.where} at offset {record.offset} was cancelled"
-                ) from error
-            raise
-        finally:
-            self._at_work -= 1
-            self._waiting_bytes -= size
-            self._moved.set()
-        self._progress.acknowledge(progress, record.offset)
-        if len(progress.unacknowledged) <= tuning.WORKERS_LINE // 2:
-            self._continue(progress)
+    def _give_up(self, error: BaseException, record: ConsumerRecord) -> None:
+        """A handler has failed: no other begins, unless its task is to end."""
+        was_cancelled = isinstance(error, asyncio.CancelledError)
+        if was_cancelled and is_being_cancelled():
+            return
+        self._is_over = True
+        if was_cancelled:
+            raise IllegalStateError(
+                f"the handler of {record.topic_partition} at offset {record.offset} was cancelled"
+            ) from error
 
     # --- partitions that go ------------------------------------------------------------------
+
+    def _those_of(self, partitions: Collection[TopicPartition]) -> list[_Line]:
+        lines = self._lines
+        return [lines[where] for where in partitions if where in lines]
 
     def stop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin no further record of ``partitions``, except those before finished
         ones: they would be done again. The others stay unacknowledged."""
-        self._drop(partitions, lambda task: task.record.offset > task.progress.begun)
+        self._drop(partitions, but_gaps=True)
 
     def works_on(self, partitions: Collection[TopicPartition]) -> bool:
         """True while records of ``partitions`` wait for their turn, which comes."""
         return any(
-            lane.tasks
-            for where in partitions
-            if not self._assignment.is_paused(where)
-            for lane in self._lanes.get(where, {}).values()
+            line.waiting or line.freed or any(line.lanes.values())
+            for line in self._those_of(partitions)
+            if not line.is_paused
         )
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no record of ``partitions`` until they are resumed."""
-        for where in partitions:
-            self._put_back(where)
-            for lane in self._lanes.get(where, {}).values():
-                self._ready.pop(lane, None)
+        for line in self._those_of(partitions):
+            self._put_back(line)
+            line.is_paused = True
+            self._ready.pop(line, None)
         self._moved.set()
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Go on with ``partitions``."""
-        for where in partitions:
-            for lane in self._lanes.get(where, {}).values():
-                self._take_turn(where, lane)
+        for line in self._those_of(partitions):
+            line.is_paused = False
+            self._take_turn(line)
         self._employ()
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no further record of ``partitions``."""
-        self._drop(partitions, lambda task: True)
+        self._drop(partitions, but_gaps=False)
 
-    def _drop(
-        self, partitions: Collection[TopicPartition], is_one: Callable[[_Task], bool]
-    ) -> None:
-        for where in partitions:
-            self._put_back(where)
-            for lane in [*self._lanes.get(where, {}).values()]:
-                tasks = [*lane.tasks]
-                lane.tasks.clear()
-                for task in tasks:
-                    if is_one(task):
-                        self._waiting_bytes -= task.size
-                    else:
-                        lane.tasks.append(task)
-                self._take_turn(where, lane)
+    def _drop(self, partitions: Collection[TopicPartition], *, but_gaps: bool) -> None:
+        for line in self._those_of(partitions):
+            self._put_back(line)
+            self._waiting_bytes -= sum(piece.size for piece in line.pieces)
+            line.drop(but_gaps=but_gaps)
+            self._count(line)
+            line.is_full = line.is_short = False
+            self._ready.pop(line, None)
+            self._take_turn(line)
         self._assignment.let_go(partitions, Hold.FULL)
         self._moved.set()
         self._session.wake()
@@ -377,6 +502,6 @@ class Workers:
         """Cancel the handlers that work on ``partitions``, which are lost."""
         self.drop(partitions)
         partitions = frozenset(partitions)
-        for task, work in self._working.items():
-            if work is not None and work.progress.state.where in partitions:
+        for task, record in self._working.items():
+            if record is not None and record.topic_partition in partitions:
                 task.cancel()

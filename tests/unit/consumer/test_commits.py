@@ -226,7 +226,7 @@ def test_partitions_without_records_are_committed_with_a_transaction(protocol: s
 
 
 def test_a_marker_behind_a_commit_is_no_record_that_another_member_repeats() -> None:
-    progress = Progress(Cursor(), lambda: None)
+    progress = Progress(Cursor())
     state = PartitionState(ZERO, 0, None)
     progress.add(state, None)
     written = batch(0, b"a", producer_id=7, transactional=True) + marker(1, 7, commits=True)

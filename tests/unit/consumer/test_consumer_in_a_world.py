@@ -182,7 +182,7 @@ def test_a_handler_that_fails_holds_up_no_revocation() -> None:
 
 
 def test_a_handler_of_before_a_seek_acknowledges_nothing_behind_it() -> None:
-    progress = Progress(Cursor(), lambda: None)
+    progress = Progress(Cursor())
     progress.add(PartitionState(ZERO, 0, None), None)
     old = progress.partitions[ZERO]
     old.take(5)

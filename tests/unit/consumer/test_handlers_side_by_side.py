@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from random import Random
 from typing import Any
 
 import pytest
@@ -185,6 +186,54 @@ def test_one_large_batch_keeps_all_handlers_at_work() -> None:
         assert world.cluster.committed_offsets("g")[ZERO].offset == 1_000
 
     live(life)
+
+
+@each_order
+def test_nothing_stays_counted_as_waiting(order: Any) -> None:
+    """Some records of a key are slow, the application pauses and seeks, and all are handled."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 4_000, 2)
+        random = Random(7)
+        done: set[tuple[int, int]] = set()
+
+        async def handle(record: ConsumerRecord) -> None:
+            if random.random() < 0.05:
+                await asyncio.sleep(random.random())
+            done.add((record.partition, record.offset))
+
+        async with consumer(world, read_ahead_bytes=20_000) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=10, order=order))
+            await until(lambda: len(done) > 100)
+            workers: Any = reader._assignment.handlers
+            reader.pause(ZERO)
+            await asyncio.sleep(2)
+            await reader.seek(ONE, 0)
+            reader.resume(ZERO)
+            await reader.seek(ZERO, 0)
+            await until(lambda: len(done) == 4_000 and not workers._at_work)
+            assert (workers._waiting_bytes, workers._lines) == (0, {})
+            running.cancel()
+
+    live(life, 2)
+
+
+@each_order
+def test_handlers_that_never_wait_have_few_tasks(order: Any) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 4_000, 4)
+        tasks: list[Any] = []
+
+        async def handle(_: ConsumerRecord) -> None:
+            tasks.append(asyncio.current_task())
+
+        async with consumer(world) as reader:
+            running = asyncio.create_task(reader.run(handle, order=order))
+            await until(lambda: len(tasks) == 4_000)
+            assert len({*tasks}) < 40
+            running.cancel()
+
+    live(life, 4)
 
 
 # --- close() -----------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Member:
         )
         self.fetcher = Fetcher(client, (), leaders, SETTINGS)
         cursor = Cursor()
-        self.progress = Progress(cursor, lambda: None)
+        self.progress = Progress(cursor)
         source: Any = SimpleNamespace(cursor=cursor, fetcher=self.fetcher)
         link: Any = SimpleNamespace(
             fetch_offsets=self._fetch_offsets, react=lambda _: Reaction.DONE
@@ -180,7 +180,7 @@ async def stop_handlers(member: Member) -> None:
         assert member.workers.works_on((where,))
         member.workers.drop((where,))
         assert not member.workers.works_on((where,))
-    assert not member.workers._lanes
+    assert not member.workers._lines
 
 
 async def fetch_and_look(member: Member) -> None:

@@ -155,6 +155,7 @@ def test_a_static_member_that_gives_up_during_a_join_gets_no_partitions() -> Non
             tasks.append(asyncio.create_task(work(second)))
             await asyncio.sleep(1)
             async with consumer(world, **longest) as third:
+                tasks.append(asyncio.create_task(read(third)))
                 await asyncio.sleep(200)
                 assert not first.assignment
                 assert len(second.assignment) == len(third.assignment) == 2
