@@ -57,6 +57,7 @@ from aioproducer.errors import (
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import last_steps, new_task
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -158,6 +159,8 @@ class Consumer:
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
+        self._single: AsyncIterator[ConsumerRecord] | None = None
+        """The iterator of :meth:`record`, until another loop begins."""
         self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
 
@@ -344,6 +347,7 @@ class Consumer:
         self._enter()
         if self._assignment.handlers is not None:
             raise IllegalStateError("run() reads from this Consumer: only one at a time can read")
+        self._single = None
         self._assignment.rewind()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
@@ -362,17 +366,45 @@ class Consumer:
         self._enter_loop()
         return Batches(self._source, self._progress, self._member.session, self._check)
 
-    def lists(self, max_records: int = 500) -> AsyncIterator[list[ConsumerRecord]]:
+    def lists(
+        self, max_records: int = 500, *, max_wait_ms: int | None = None
+    ) -> AsyncIterator[list[ConsumerRecord]]:
         """Iterate over lists of available records, of all partitions, up to ``max_records``.
 
-        A list has at least one record. Asking for the next list acknowledges the previous one.
+        A list has at least one record, unless none comes within ``max_wait_ms`` (milliseconds):
+        then it is empty. Asking for the next list acknowledges the previous one.
         """
-        return self._lists(max_records)
+        return self._lists(max_records, max_wait_ms)
 
-    def _lists(self, max_records: int) -> Lists:
+    def _lists(self, max_records: int, max_wait_ms: int | None = None) -> Lists:
         check_count("max_records", max_records)
+        if max_wait_ms is not None:
+            check_count("max_wait_ms", max_wait_ms)
         self._enter_loop()
-        return Lists(self._source, self._progress, self._member.session, self._check, max_records)
+        parts = self._source, self._progress, self._member.session, self._check
+        return Lists(*parts, max_records, None if max_wait_ms is None else max_wait_ms / 1000)
+
+    async def record(self, *, max_wait_ms: int | None = None) -> ConsumerRecord | None:
+        """Return the next record, or None if none comes within ``max_wait_ms`` (milliseconds) or
+        after :meth:`finish`.
+
+        Asking again acknowledges the previous one. To begin a loop, or :meth:`run`, ends these
+        calls: the record that they returned last is returned again.
+        """
+        if max_wait_ms is not None:
+            check_count("max_wait_ms", max_wait_ms)
+        if (records := self._single) is None:
+            self._single = records = aiter(self)
+        if max_wait_ms is None:
+            return await anext(records, None)
+        bound = PatientTimeout(max_wait_ms / 1000)
+        try:
+            async with bound:
+                return await anext(records, None)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+        return None
 
     async def run(
         self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"

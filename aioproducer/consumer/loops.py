@@ -10,6 +10,7 @@ from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import IllegalStateError
 from aioproducer.foundation import tuning
+from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.record_source import RecordSource
 
@@ -107,9 +108,12 @@ class Batches(_Loop):
 
 
 class Lists(_Loop):
-    """Lists of the records that are there, of up to ``max_records``, one at least."""
+    """Lists of the records that are there, of up to ``max_records``, one at least.
 
-    __slots__ = ("_max_records",)
+    ``max_wait``: the seconds after which a list is empty; None: it never is.
+    """
+
+    __slots__ = ("_max_records", "_max_wait")
 
     def __init__(
         self,
@@ -118,30 +122,42 @@ class Lists(_Loop):
         session: Session,
         check: Callable[[], None],
         max_records: int,
+        max_wait: float | None = None,
     ) -> None:
         super().__init__(source, progress, session, check)
         self._max_records = max_records
+        self._max_wait = max_wait
 
     async def __anext__(self) -> list[ConsumerRecord]:
         await self._begin_step("batch", self._progress.batch_of is self)
-        source, cursor = self._source, self._source.cursor
         found: list[ConsumerRecord] = []
-        while len(found) < self._max_records:
-            for record in cursor.records:
-                cursor.last = record
-                found.append(record)
-                if len(found) == self._max_records:
-                    break
-            else:
-                if not (source.open_batch_now() if found else await source.open_next_batch()):
-                    break
-        if not found:
-            raise StopAsyncIteration
+        bound = PatientTimeout(self._max_wait)
+        try:
+            async with bound:
+                await self._fill(found)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+        else:
+            if not found:
+                raise StopAsyncIteration
         firsts: dict[TopicPartition, int] = {}
         for record in found:
             firsts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
         self._progress.began_batch(self, firsts.items(), self._session.clock())
         return found
+
+    async def _fill(self, found: list[ConsumerRecord]) -> None:
+        """Wait for a record, and add those that are there."""
+        source, cursor = self._source, self._source.cursor
+        while len(found) < self._max_records:
+            for record in cursor.records:
+                cursor.last = record
+                found.append(record)
+                if len(found) == self._max_records:
+                    return
+            if not (source.open_batch_now() if found else await source.open_next_batch()):
+                return
 
 
 def _another_loop(what: str) -> IllegalStateError:

@@ -273,12 +273,9 @@ def test_a_configuration_takes_keywords() -> None:
         (Producer, "poll", "leave it out"),
         (sync.Producer, "send_and_wait", "use send(...).result()"),
         (MockProducer, "stop", "MockProducer has no stop(): use"),
+        (partial(Consumer, "orders", group_id="g"), "getmany", "lists(500, max_wait_ms=1000)"),
+        (partial(Consumer, "orders", group_id="g"), "poll", "await consumer.record(max_wait_ms="),
         (partial(Reader, "orders"), "getone", "use `async for record in reader`"),
-        (
-            partial(Consumer, "orders", group_id="g"),
-            "getmany",
-            "use `async for record in consumer`",
-        ),
         (partial(Consumer, "orders", group_id="g"), "assign", "aioproducer.reader.Reader"),
     ],
 )

@@ -197,6 +197,11 @@ FOR_A_CONSUMER: Final = _in_other_consumers(
     "consumer",
     "name the topics first: Consumer('orders', group_id='billing')",
     assign="use aioproducer.reader.Reader, which needs no group",
+    **dict.fromkeys(("poll", "getone"), "use `await consumer.record(max_wait_ms=1000)`"),
+    **dict.fromkeys(
+        ("getmany", "consume"),
+        "use `async for records in consumer.lists(500, max_wait_ms=1000)`",
+    ),
 )
 """The same, to one who holds a Consumer."""
 
