@@ -9,8 +9,6 @@ librdkafka's: Java has these options only in the JAAS line. The string under a f
 meaning: editors show it, and ``__main__.py`` prints it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum
@@ -759,7 +757,7 @@ class OptionTable:
     given: frozenset[str] = field(init=False)
     """The names of the options that were set explicitly, be it to their default."""
 
-    references: Mapping[str, Reference] = field(init=False)
+    references: "Mapping[str, Reference]" = field(init=False)
     """The options whose values came from placeholders, with the original texts."""
 
 

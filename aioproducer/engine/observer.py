@@ -7,8 +7,6 @@ producer's event loop, but :meth:`Observer.context` and :meth:`Observer.record_s
 the thread that sends. An error of an observer is logged and never breaks the send.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
@@ -250,7 +248,7 @@ class ObservedProducer(Protocol):
     def client_id(self) -> str: ...
 
     @property
-    def config(self) -> ProducerConfig: ...
+    def config(self) -> "ProducerConfig": ...
 
     def metrics(self) -> Mapping[str, Any]:
         """All metrics as they are now; any thread may call it."""

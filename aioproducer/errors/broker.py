@@ -12,8 +12,6 @@ Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches t
 despite an error, ``ReplicaManager`` and ``DelayedProduce``. No I/O.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import ClassVar, Final, NamedTuple
 

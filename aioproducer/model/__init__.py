@@ -1,7 +1,5 @@
 """The nouns of the clients: records, their destinations and their offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NewType, TypeAlias
@@ -146,7 +144,7 @@ class ProducerRecord(Generic[K_co, V_co]):
 
     if not TYPE_CHECKING:
 
-        def __class_getitem__(cls, types: object) -> type[ProducerRecord]:
+        def __class_getitem__(cls, types: object) -> "type[ProducerRecord]":
             """The class itself: Python 3.11's alias of a class fails to make frozen objects."""
             return cls
 

@@ -1,7 +1,5 @@
 """The environment of clients: clocks, random numbers, the network. Tests replace it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +27,7 @@ def _real_clock() -> Callable[[], float]:
     return monotonic
 
 
-def _network_client(*arguments: Any) -> NetworkClient:
+def _network_client(*arguments: Any) -> "NetworkClient":
     from aioproducer.engine.network.network_client import NetworkClient
 
     return NetworkClient(*arguments)
@@ -53,7 +51,7 @@ class Environment(NamedTuple):
     compiled fast path reads the system's clock itself if this is ``time_ns``."""
     random: Callable[[], Random] = Random
     """Makes the generator for backoffs and the choice of partitions."""
-    network: Callable[..., NetworkClient] = _network_client
+    network: "Callable[..., NetworkClient]" = _network_client
     """Makes the client of the brokers; it takes the arguments of :class:`NetworkClient`."""
     resolve: Callable[[str, int], Awaitable[list[Address]]] = _resolve
     """Looks a host and port up: every address. Raises :class:`BrokerConnectionError`."""

@@ -1,7 +1,5 @@
 """The requests that every client makes: metadata, descriptions, offsets by time. No I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum

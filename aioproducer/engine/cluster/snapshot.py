@@ -5,8 +5,6 @@ them; everybody else has a :class:`ClusterView` of it, which changes nothing. A 
 needs the brokers has :class:`KnownPeers`. :func:`why_no_answer` names the peers that do not answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple

@@ -15,8 +15,6 @@ starts with an event of its metric. Here all windows start together: idle time i
 the rates of all topics add up to the rate of the producer.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
@@ -181,7 +179,7 @@ class Breakdown(Generic[_K, _S]):
         if stats is not None:
             self._forgotten.absorb(stats)
 
-    def absorb(self, other: Breakdown[_K, _S]) -> None:
+    def absorb(self, other: Self) -> None:
         self._forgotten.absorb(other._forgotten)
         for key, stats in list(other.by_key.items()):
             self.by_key[key].absorb(stats)
@@ -204,7 +202,7 @@ class Counts:
         self.topics: Breakdown[str, TopicStats] = Breakdown(TopicStats)
         self.nodes: Breakdown[NodeId, NodeStats] = Breakdown(NodeStats)
 
-    def absorb(self, other: Counts) -> None:
+    def absorb(self, other: Self) -> None:
         self.client.absorb(other.client)
         self.topics.absorb(other.topics)
         self.nodes.absorb(other.nodes)

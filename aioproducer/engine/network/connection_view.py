@@ -1,7 +1,5 @@
 """A broker's connection, as parts outside of the network see it. No I/O."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from aioproducer.errors import ProducerError

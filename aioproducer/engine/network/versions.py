@@ -11,8 +11,6 @@ another one says so (KIP-1242). An older broker can only be asked for its cluste
 request without topics.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias

@@ -3,8 +3,6 @@
 Source: Kafka's message generator (``org.apache.kafka.message``).
 """
 
-from __future__ import annotations
-
 import re
 from collections import namedtuple
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Sources: Kafka's ``ByteUtils.readVarint``, ``ByteUtils.readVarlong``, ``DefaultRecord.readFrom``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

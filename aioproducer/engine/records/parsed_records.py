@@ -5,8 +5,6 @@ reading. ``_speedups.pyx`` is the compiled form, which makes no object for a rec
 :mod:`acceleration` chooses. This is the reference, written to be read.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,8 +29,8 @@ class ParsedRecords:
 
     def __init__(
         self,
-        batch: EncodedBatch,
-        data: Unpacked,
+        batch: "EncodedBatch",
+        data: "Unpacked",
         from_offset: int,
         until_offset: int | None = None,
     ) -> None:
@@ -53,7 +51,7 @@ class ParsedRecords:
         return iter(self._records)
 
 
-def _parse(batch: EncodedBatch, data: memoryview) -> Iterator[ConsumerRecord]:
+def _parse(batch: "EncodedBatch", data: memoryview) -> Iterator[ConsumerRecord]:
     """Source: Kafka's ``DefaultRecord.readFrom`` and ``DefaultRecordBatch.RecordIterator``."""
     reader = FieldReader(data)
     last_delta = -1

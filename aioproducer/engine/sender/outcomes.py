@@ -5,8 +5,6 @@ the batch (:class:`Standing`), and carries out the outcome that :func:`decide` r
 combines the facts with the meaning of an error code (:mod:`aioproducer.errors.broker`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 from aioproducer.engine.sender.produce import PartitionResult

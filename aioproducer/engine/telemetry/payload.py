@@ -9,8 +9,6 @@ The :class:`Collector` also has the counts that brokers have by now. Source: Kaf
 delta.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Iterable, Mapping
 from enum import IntEnum
 from math import isfinite

@@ -1,7 +1,5 @@
 """Payloads of the moment, made in steps between which other tasks run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial

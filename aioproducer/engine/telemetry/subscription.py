@@ -5,23 +5,19 @@ codes are those of KIP-714. Sources: Kafka's ``ClientTelemetryState``, ``ClientT
 ``TelemetryMetricNamingConvention`` and ``ClientTelemetryUtils``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 from aioproducer.engine.network.request import SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import IllegalStateError, KafkaError, ProducerError, error_about
 from aioproducer.foundation import tuning
-
-if TYPE_CHECKING:
-    from uuid import UUID
 
 __all__ = [
     "MetricGroup",
