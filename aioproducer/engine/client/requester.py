@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Generator
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aioproducer.engine.network.frames import Completion, EncodedPayload
@@ -68,18 +67,25 @@ _STEPS_AT_ONCE: Final = 200
 some microseconds."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class AdHocRequest:
     """A request, and the future of the caller that waits for its response."""
 
-    request: Request
-    future: asyncio.Future[Any]
-    """It gets the value that was read from the response, or a :class:`ProducerError`."""
-    node: Peer | None
-    """The only node for the request; None: any."""
-    failure: ProducerError | None
-    """The last failure of ``node`` before the request."""
-    answered: bool = True
+    answered = True
+
+    def __init__(
+        self,
+        request: Request,
+        future: asyncio.Future[Any],
+        node: Peer | None,
+        failure: ProducerError | None,
+    ) -> None:
+        self.request = request
+        self.future = future
+        """It gets the value that was read from the response, or a :class:`ProducerError`."""
+        self.node = node
+        """The only node for the request; None: any."""
+        self.failure = failure
+        """The last failure of ``node`` before the request."""
 
     @property
     def api(self) -> Api:

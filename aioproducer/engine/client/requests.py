@@ -1,7 +1,6 @@
 """The requests that every client makes: metadata, descriptions, offsets by time. No I/O."""
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -16,14 +15,15 @@ from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, TopicPartition, has_name
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class MetadataRequest(SchemaRequest):
     """Request the brokers and topics. Brokers that create topics create missing ones."""
 
-    asked: Asked
-    detailed: frozenset[str] = frozenset()
-    """The topics to return with replicas."""
     api = Api.METADATA
+
+    def __init__(self, asked: Asked, detailed: frozenset[str] = frozenset()) -> None:
+        self.asked = asked
+        self.detailed = detailed
+        """The topics to return with replicas."""
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
@@ -87,13 +87,14 @@ class ClusterDescription(NamedTuple):
     topics: Mapping[str, TopicDescription]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class DescribeRequest(SchemaRequest):
     """Ask for the cluster and for topics, which are not created (KIP-430)."""
 
-    topics: tuple[str, ...] | None
-    """None: all topics."""
     api = Api.METADATA
+
+    def __init__(self, topics: tuple[str, ...] | None) -> None:
+        self.topics = topics
+        """None: all topics."""
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
@@ -208,7 +209,6 @@ class FoundOffset(NamedTuple):
     """-1: unknown."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsRequest(SchemaRequest):
     """Ask the leader of ``partitions`` for the first offset at or after each timestamp.
 
@@ -217,10 +217,17 @@ class ListOffsetsRequest(SchemaRequest):
     leader has to look in tiered storage.
     """
 
-    partitions: Mapping[TopicPartition, int]
-    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    timeout_ms: int = 30_000
     api = Api.LIST_OFFSETS
+
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, int],
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        self.partitions = partitions
+        self.isolation = isolation
+        self.timeout_ms = timeout_ms
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""

@@ -6,9 +6,8 @@ It is read a piece at a time: with thousands of topics or partitions it takes lo
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
@@ -24,16 +23,15 @@ _MOST_MISSING: Final = 1_000
 _NO_LEADER: Final = -1
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class MetadataNews:
+class MetadataNews(NamedTuple):
     """The topics that are known, and those that have an error instead."""
 
     brokers: Mapping[int, Node]
-    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
-    errors: Mapping[str, KafkaError] = field(default_factory=dict)
+    topics: Mapping[str, TopicInfo] = {}
+    errors: Mapping[str, KafkaError] = {}
     stale: Collection[str] = ()
     """Topics with a partition without a leader, say: the next answer may tell more."""
-    details: Mapping[str, tuple[PartitionInfo, ...]] = field(default_factory=dict)
+    details: Mapping[str, tuple[PartitionInfo, ...]] = {}
     """The partitions of topics for which details are wanted."""
     cluster_id: str | None = None
     """The id of the cluster; None: the broker does not tell."""

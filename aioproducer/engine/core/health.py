@@ -8,11 +8,9 @@ all leaders of the partitions in use. Before any leader is known, the bootstrap 
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.accumulator import FailingTopic, LeaderView
 from aioproducer.engine.network.connection_view import ConnectionView
@@ -166,8 +164,7 @@ _LONGEST: Final = 500
 """Characters of an error in a problem."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class HealthFacts:
+class HealthFacts(NamedTuple):
     """The facts about a started producer. Times are clock seconds."""
 
     client_id: str
@@ -203,8 +200,7 @@ class HealthFacts:
     """Seconds, with the linger."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _Verdict:
+class _Verdict(NamedTuple):
     """A server for records: True if it takes them, False if it can't since a time, or unknown."""
 
     takes: bool | None

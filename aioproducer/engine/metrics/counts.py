@@ -19,7 +19,6 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from aioproducer.engine.metrics.summary import LatencyHistogram, Summary
@@ -59,29 +58,42 @@ class Latencies(NamedTuple):
     Linux reports it; elsewhere there are no values."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Stats:
-    """A struct with numbers and summaries as its only fields."""
+    """A struct with numbers and summaries as its only fields; each begins empty."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        for name, kind in type(self).__annotations__.items():
+            setattr(self, name, kind())
 
     def absorb(self, other: Self) -> None:
-        for each in fields(self):
-            mine, more = getattr(self, each.name), getattr(other, each.name)
+        for name in type(self).__annotations__:
+            mine, more = getattr(self, name), getattr(other, name)
             if isinstance(mine, Summary):
                 mine.absorb(more)
             else:
-                setattr(self, each.name, mine + more)
+                setattr(self, name, mine + more)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class TopicStats(Stats):
     """Batches and records of one topic."""
 
-    batches_sent: int = 0
-    records_sent: int = 0
-    records_retried: int = 0
-    records_failed: int = 0
-    bytes_sent: int = 0
-    compression_ratios: float = 0.0
+    __slots__ = (
+        "batches_sent",
+        "bytes_sent",
+        "compression_ratios",
+        "records_failed",
+        "records_retried",
+        "records_sent",
+    )
+
+    batches_sent: int
+    records_sent: int
+    records_retried: int
+    records_failed: int
+    bytes_sent: int
+    compression_ratios: float
     """the sum over the batches sent"""
 
     def absorb(self, other: Self) -> None:
@@ -99,59 +111,57 @@ class TopicStats(Stats):
         return self.compression_ratios / self.batches_sent if self.batches_sent else math.nan
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class NodeStats(Stats):
     """Traffic with one broker, in frames of Kafka's protocol. One value per frame."""
 
-    records_retried: int = 0
-    records_failed: int = 0
+    records_retried: int
+    records_failed: int
 
-    request_size: Summary = field(default_factory=Summary)
+    request_size: Summary
     """bytes"""
-    response_size: Summary = field(default_factory=Summary)
+    response_size: Summary
     """bytes"""
-    latency: Summary = field(default_factory=Summary)
+    latency: Summary
     """seconds; requests with records only: produce, or fetch"""
-    throttle_time: Summary = field(default_factory=Summary)
+    throttle_time: Summary
     """seconds; zeros count"""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ClientStats(Stats):
     """Events of the producer as a whole. One value per event; times in seconds."""
 
-    batch_size: Summary = field(default_factory=Summary)
+    batch_size: Summary
     """bytes as sent"""
-    record_size: Summary = field(default_factory=Summary)
+    record_size: Summary
     """bytes of the largest record of a batch"""
-    record_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    record_latency: LatencyHistogram
     """one value per record delivered"""
-    record_wait: LatencyHistogram = field(default_factory=LatencyHistogram)
+    record_wait: LatencyHistogram
     """one value per record that waited"""
-    queue_time: LatencyHistogram = field(default_factory=LatencyHistogram)
+    queue_time: LatencyHistogram
     """one value per batch sent"""
-    request_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    request_latency: LatencyHistogram
     """one value per response to a request with records: produce, or fetch"""
-    broker_time: LatencyHistogram = field(default_factory=LatencyHistogram)
+    broker_time: LatencyHistogram
     """one value per produce response, if the round-trip time is known"""
-    records_per_request: Summary = field(default_factory=Summary)
-    batches_split: Summary = field(default_factory=Summary)
-    records_dropped: Summary = field(default_factory=Summary)
-    buffer_wait: Summary = field(default_factory=Summary)
-    read_wait: Summary = field(default_factory=Summary)
-    metadata_wait: Summary = field(default_factory=Summary)
-    flush: Summary = field(default_factory=Summary)
-    txn_init: Summary = field(default_factory=Summary)
-    txn_begin: Summary = field(default_factory=Summary)
-    txn_send_offsets: Summary = field(default_factory=Summary)
-    txn_commit: Summary = field(default_factory=Summary)
-    txn_abort: Summary = field(default_factory=Summary)
-    connections_opened: Summary = field(default_factory=Summary)
-    connections_closed: Summary = field(default_factory=Summary)
-    logins: Summary = field(default_factory=Summary)
-    logins_refused: Summary = field(default_factory=Summary)
-    logins_renewed: Summary = field(default_factory=Summary)
-    renewals_refused: Summary = field(default_factory=Summary)
+    records_per_request: Summary
+    batches_split: Summary
+    records_dropped: Summary
+    buffer_wait: Summary
+    read_wait: Summary
+    metadata_wait: Summary
+    flush: Summary
+    txn_init: Summary
+    txn_begin: Summary
+    txn_send_offsets: Summary
+    txn_commit: Summary
+    txn_abort: Summary
+    connections_opened: Summary
+    connections_closed: Summary
+    logins: Summary
+    logins_refused: Summary
+    logins_renewed: Summary
+    renewals_refused: Summary
 
 
 _K = TypeVar("_K", bound=Hashable)

@@ -12,8 +12,7 @@ import this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from aioproducer.engine.metrics.counts import (
     ClientStats,
@@ -61,24 +60,26 @@ MS_PER_SECOND: Final = 1e3
 _NS_PER_SECOND: Final = 1e9
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Gauge:
     """A metric whose value the producer passes to :meth:`ProducerMetrics.snapshot`."""
 
-    name: str
-    unit: str
-    meaning: str
+    def __init__(self, name: str, unit: str, meaning: str) -> None:
+        self.name = name
+        self.unit = unit
+        self.meaning = meaning
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Metric(Gauge, Generic[_S]):
     """A metric that is computed from counts."""
 
-    measure: Callable[[Reading[_S]], float]
+    def __init__(
+        self, name: str, unit: str, meaning: str, measure: Callable[[Reading[_S]], float]
+    ) -> None:
+        super().__init__(name, unit, meaning)
+        self.measure = measure
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Whole:
+class Whole(NamedTuple):
     """The producer's numbers: its own, and the sums over its topics and nodes."""
 
     client: ClientStats

@@ -12,12 +12,11 @@ from asyncio import IncompleteReadError
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.cluster.metadata_response import MetadataNews
@@ -99,25 +98,31 @@ Response: TypeAlias = Any
 """A message of :func:`response_schema`, a :class:`LazyResponse`, or a usual response."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionEvents:
     """The callbacks of a connection."""
 
-    ready: Callable[[Connection], None]
-    """Requests may be sent."""
-    renewed: Callable[[Connection], None]
-    """Requests may be sent again: the login was renewed."""
-    response: Callable[[Connection, InFlightRequest, Response, int, float], None]
-    """A response of so many bytes, and the time of its end. The callback raises
-    :class:`ProtocolError` for an impossible one."""
-    written: Callable[[Connection, InFlightRequest], None]
-    """A request without response was written to the socket."""
-    anomaly: Callable[[Connection, str], None]
-    """A harmless anomaly in a response."""
+    def __init__(
+        self,
+        ready: Callable[[Connection], None],
+        renewed: Callable[[Connection], None],
+        response: Callable[[Connection, InFlightRequest, Response, int, float], None],
+        written: Callable[[Connection, InFlightRequest], None],
+        anomaly: Callable[[Connection, str], None],
+    ) -> None:
+        self.ready = ready
+        """Requests may be sent."""
+        self.renewed = renewed
+        """Requests may be sent again: the login was renewed."""
+        self.response = response
+        """A response of so many bytes, and the time of its end. The callback raises
+        :class:`ProtocolError` for an impossible one."""
+        self.written = written
+        """A request without response was written to the socket."""
+        self.anomaly = anomaly
+        """A harmless anomaly in a response."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class ConnectionSettings:
+class ConnectionSettings(NamedTuple):
     """The settings of a connection. Times are seconds; ``mechanism`` None: no login."""
 
     client_id: str

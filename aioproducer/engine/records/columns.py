@@ -10,8 +10,7 @@ This module is the reference; ``_speedups.pyx`` is its compiled form.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from aioproducer.engine.partitioning import STICKY, route
 from aioproducer.errors import SerializationError
@@ -137,8 +136,7 @@ def _text(name: bytes | None) -> Any:
     return None if name is None else name.decode()
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Columns:
+class Columns(NamedTuple):
     """Records by their fields. Columns other than ``values`` may be missing."""
 
     values: BinaryColumn

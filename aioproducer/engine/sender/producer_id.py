@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.accumulator import RecordAccumulator
@@ -31,7 +30,6 @@ class AssignedIdentity(NamedTuple):
     epoch: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class InitProducerIdRequest(SchemaRequest):
     """Request a producer id and epoch (KIP-98)."""
 

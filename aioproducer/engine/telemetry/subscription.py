@@ -6,7 +6,6 @@ codes are those of KIP-714. Sources: Kafka's ``ClientTelemetryState``, ``ClientT
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from math import inf
@@ -153,15 +152,20 @@ _MOST_CODECS: Final = 16
 """More is damage; the rest is not looked at."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class GetTelemetrySubscriptionsRequest(SchemaRequest):
     """Ask for the subscription of this client."""
 
-    client_instance_id: UUID | None
-    """None: the broker assigns one."""
-    groups: Callable[[], MetricGroups] = producer_groups
-    """The metrics that the client has."""
     api = Api.GET_TELEMETRY_SUBSCRIPTIONS
+
+    def __init__(
+        self,
+        client_instance_id: UUID | None,
+        groups: Callable[[], MetricGroups] = producer_groups,
+    ) -> None:
+        self.client_instance_id = client_instance_id
+        """None: the broker assigns one."""
+        self.groups = groups
+        """The metrics that the client has."""
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
@@ -185,18 +189,26 @@ class GetTelemetrySubscriptionsRequest(SchemaRequest):
         )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PushTelemetryRequest(SchemaRequest):
     """Push metrics. The response is an error code."""
 
-    client_instance_id: UUID
-    subscription_id: int
-    terminating: bool
-    """True: this is the last push of the client."""
-    compression_id: int
-    metrics: bytes
-    """OTLP's ``MetricsData``, compressed."""
     api = Api.PUSH_TELEMETRY
+
+    def __init__(
+        self,
+        client_instance_id: UUID,
+        subscription_id: int,
+        terminating: bool,
+        compression_id: int,
+        metrics: bytes,
+    ) -> None:
+        self.client_instance_id = client_instance_id
+        self.subscription_id = subscription_id
+        self.terminating = terminating
+        """True: this is the last push of the client."""
+        self.compression_id = compression_id
+        self.metrics = metrics
+        """OTLP's ``MetricsData``, compressed."""
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""

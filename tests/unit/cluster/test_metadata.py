@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -197,7 +196,7 @@ def test_a_partition_without_leader_is_asked_for_with_growing_waits_until_it_has
     known, now = info("orders"), NOW
     for wait in (BACKOFF, 2 * BACKOFF, 4 * BACKOFF):
         it.request_update()
-        asked(it, replace(news(known), stale={"orders"}), now)
+        asked(it, news(known)._replace(stale={"orders"}), now)
         assert it.next_refresh() == pytest.approx(now + wait)
         now += wait
     asked(it, news(known), now)
@@ -442,7 +441,7 @@ def test_a_deleted_topic_is_asked_for_alone_and_less_and_less_often() -> None:
 
 def test_a_topic_without_leader_is_asked_for_alone() -> None:
     it = many()
-    asked(it, replace(news(*map(info, it.topics)), stale={"t1"}), NOW)
+    asked(it, news(*map(info, it.topics))._replace(stale={"t1"}), NOW)
     assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
     assert it.start(NOW + BACKOFF) == (frozenset({"t1"}), False)
 
@@ -542,7 +541,7 @@ def test_replicas_are_asked_for_anew_and_given_to_those_who_want_them() -> None:
     request = it.start(NOW + BACKOFF)
     assert request == (frozenset({"t1", "t2", "t3"}), False)
     details = (PartitionInfo("t1", 0, BROKERS[1], (BROKERS[1],), (BROKERS[1],)),)
-    told(it, replace(news(info("t1"), info("t3"), t2=29), details={"t1": details}), request)
+    told(it, news(info("t1"), info("t3"), t2=29)._replace(details={"t1": details}), request)
     assert wanted.results == [details]
     assert refused.results == [it.errors["t2"]]
     assert (gone.results, set(it.detailed)) == ([], set())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,7 +65,7 @@ def facts(**given: Any) -> HealthFacts:
         topics=2,
         metadata_updated=NOW - 5,
     )
-    return replace(healthy, **given)
+    return healthy._replace(**given)
 
 
 def health(**given: Any) -> Health:

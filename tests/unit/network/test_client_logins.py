@@ -46,7 +46,7 @@ NO_LOGINS = dict.fromkeys(
 )
 
 
-WITH_LOGIN = replace(SETTINGS, connection=replace(SETTINGS.connection, mechanism=Login()))
+WITH_LOGIN = replace(SETTINGS, connection=SETTINGS.connection._replace(mechanism=Login()))
 
 
 async def test_connections_that_were_let_in_are_counted() -> None:

@@ -611,8 +611,9 @@ async def test_a_connection_that_ends_during_a_renewal_passes_its_barrier() -> N
 
     async with connected(script) as (owner, running):
         await owner.ready.wait()
-        settings: Any = owner.connection._settings
-        settings.socket = settings.socket._replace(tls=object())
+        tls: Any = object()
+        settings = owner.connection._settings
+        owner.connection._settings = settings._replace(socket=settings.socket._replace(tls=tls))
         while owner.is_usable:  # noqa: ASYNC110 -- no event tells of it
             await asyncio.sleep(0)
         barrier = owner.connection.barrier()

@@ -74,7 +74,7 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedC
 
 
 def idle_after(seconds: float) -> ClientSettings:
-    return replace(SETTINGS, connection=replace(SETTINGS.connection, max_idle=seconds))
+    return replace(SETTINGS, connection=SETTINGS.connection._replace(max_idle=seconds))
 
 
 async def test_waiting_for_an_answer_is_no_idleness() -> None:
