@@ -20,6 +20,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 from zlib import crc32
 
 from aioproducer.foundation import tuning
+from aioproducer.model import Value
 
 KAFKAS_SEED: Final = 0x9747B28C
 _MASK: Final = 0xFFFFFFFF
@@ -87,8 +88,8 @@ UNKNOWN: Final = -2
 _P = TypeVar("_P")
 
 
-@dataclass(frozen=True, slots=True)
-class Partitions:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Partitions(Value):
     """The partitions of a topic, for a partitioner: a sequence of their numbers."""
 
     count: int

@@ -1,7 +1,7 @@
 """The nouns of the clients: records, their destinations and their offsets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NewType, TypeAlias
 
 from aioproducer.model.type_parameters import K_co, V_co
@@ -125,12 +125,33 @@ def is_event_hubs(host: str) -> bool:
     return host.lower().rstrip(".").endswith(_EVENT_HUBS)
 
 
+class Value:
+    """The methods of frozen dataclasses, which ``dataclass`` would compile for each class."""
+
+    __slots__ = ()
+
+    def _values(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Value) or other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((*self._values().values(),))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._values().items())
+        return f"{type(self).__qualname__}({shown})"
+
+
 _NULL: Any = None
 """Kafka's null, which a record of every type may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerRecord(Generic[K_co, V_co]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProducerRecord(Value, Generic[K_co, V_co]):
     """A record to send: an alternative to the arguments of ``send()``."""
 
     topic: str
@@ -206,8 +227,8 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionHandle:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TransactionHandle(Value):
     """Lets a producer in any process write into an open transaction, or end it.
 
     A handle can be pickled. Anyone with the handle can commit, so give it only to trusted code.

@@ -15,11 +15,11 @@ from aioproducer.engine.records.acceleration import fill_places
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import counted
-from aioproducer.model import RecordMetadata, TopicPartition
+from aioproducer.model import RecordMetadata, TopicPartition, Value
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OffsetRange(Value):
     """The offsets in one partition. Records of other producers can be in between."""
 
     first: int
@@ -35,8 +35,8 @@ def _no_offsets() -> array[int]:
     return array("q")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SendReport:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SendReport(Value):
     """The outcomes of the records of one ``send_many()``.
 
     Records are indexed from 0, in the order of the values.

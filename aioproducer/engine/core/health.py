@@ -16,7 +16,7 @@ from aioproducer.engine.accumulator import FailingTopic, LeaderView
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.foundation.logs import duration
-from aioproducer.model import Node, NodeId, Peer
+from aioproducer.model import Node, NodeId, Peer, Value
 
 _ENDED: Final = frozenset({"closed", "broken", "fatal", "forked"})
 """The states in which a producer never sends again."""
@@ -24,8 +24,8 @@ _ENDED: Final = frozenset({"closed", "broken", "fatal", "forked"})
 _FAILING: Final = frozenset({"unreachable", "refused", "silent"})
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerHealth:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BrokerHealth(Value):
     """The state of a broker, from the producer's connection to it."""
 
     node: int | str
@@ -54,8 +54,8 @@ class BrokerHealth:
         return self.state in _FAILING
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Health(Value):
     """The state of a producer at one point in time. Ages are in seconds before that point."""
 
     client_id: str

@@ -34,7 +34,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.model import BootstrapServer, Node, PartitionInfo, Peer
+from aioproducer.model import BootstrapServer, Node, PartitionInfo, Peer, Value
 
 if TYPE_CHECKING:  # a producer's start imports them
     from aioproducer.engine.client.requester import AdHocRequests
@@ -154,8 +154,8 @@ _PAUSE: Final = 0.1
 """Seconds before a request is repeated, when the response names a temporary problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCheck:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TopicCheck(Value):
     """A topic that was checked and can be written to."""
 
     partitions: int
@@ -163,8 +163,8 @@ class TopicCheck:
     """True if this principal is allowed to write; None: the broker is too old to tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCheck:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ClusterCheck(Value):
     """The result of a check."""
 
     cluster_id: str | None
