@@ -6,6 +6,7 @@ Source: Kafka's message generator (``org.apache.kafka.message``).
 import re
 from collections import namedtuple
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -55,20 +56,19 @@ class Field(NamedTuple):
 
 
 class Struct:
-    """A struct: its fields in their order, and the named tuple that holds their values."""
-
-    __slots__ = ("fields", "kind")
+    """A struct: its fields in their order."""
 
     def __init__(self, name: str, fields: list[Field]) -> None:
-        self.fields = tuple(fields)
-        names = [each.name for each in fields]
-        defaults = [each.default for each in fields]
-        self.kind: Any = namedtuple(name, names, defaults=defaults, module=__name__)  # type: ignore[misc]
-
-    @property
-    def name(self) -> str:
+        self.name = name
         """Kafka's name."""
-        return str(self.kind.__name__)
+        self.fields = tuple(fields)
+
+    @cached_property
+    def kind(self) -> Any:
+        """The named tuple that holds the values of the fields."""
+        names = [each.name for each in self.fields]
+        defaults = [each.default for each in self.fields]
+        return namedtuple(self.name, names, defaults=defaults, module=__name__)
 
 
 class Message(NamedTuple):
