@@ -3,8 +3,6 @@
 It is read a piece at a time: with thousands of topics or partitions it takes long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Container, Generator, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, Final, NamedTuple

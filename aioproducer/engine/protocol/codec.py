@@ -11,8 +11,6 @@ The encoder of a struct is built from functions when a version is first used. It
 :class:`struct.error` for a number out of range.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Generator, Mapping
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The requester of a producer id for an idempotent producer without transactions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 

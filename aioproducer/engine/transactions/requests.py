@@ -9,8 +9,6 @@ though the next transaction can survive them (refused offsets, a transaction tha
 more). They are abortable here, and the abort finds out the truth.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
