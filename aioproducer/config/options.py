@@ -241,7 +241,7 @@ RecoveryStrategy = Literal["rebootstrap", "same_cluster", "none"]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class OptionTable:
     """The options, with the types that they have in :class:`ProducerConfig`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias, Unpack
 
@@ -82,8 +82,6 @@ class ProducerConfig(OptionTable):
             version, or contradicts another one.
     """
 
-    __slots__ = ()
-
     def __init__(self, *no_others: Never, **options: Unpack[ProducerOptions]) -> None:
         hide_secrets(options)
         if no_others:
@@ -92,6 +90,11 @@ class ProducerConfig(OptionTable):
             raise no_positional(given)
         _refuse_unknown(options)
         self._take(_with_references(options))
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, _: object) -> None:
+            raise FrozenInstanceError(f"cannot assign to {name!r}")
 
     def _take(self, given: Mapping[str, object]) -> None:
         """Take values, or references to them, by the options' names."""

@@ -11,6 +11,8 @@ once the topic of the record becomes known.
 ``records/_speedups.pyx`` has the compiled form of murmur2, and ``mmh3`` that of murmur3.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

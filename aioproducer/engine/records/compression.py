@@ -5,6 +5,8 @@ A library is imported when its compression is chosen. The ratios of each topic a
 batches that were sealed; source: Kafka's ``CompressionRatioEstimator``.
 """
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Callable
 from functools import partial

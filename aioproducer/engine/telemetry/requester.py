@@ -199,11 +199,11 @@ class TelemetryRequester(Requester):
         assert states.subscription is not None
         assert states.client_instance_id is not None
         request = PushTelemetryRequest(
-            states.client_instance_id,
-            states.subscription.subscription_id,
-            states.state is TelemetryState.TERMINATING_PUSH_NEEDED,
-            made.payload.compression_id,
-            made.payload.data,
+            client_instance_id=states.client_instance_id,
+            subscription_id=states.subscription.subscription_id,
+            terminating=states.state is TelemetryState.TERMINATING_PUSH_NEEDED,
+            compression_type=made.payload.compression_id,
+            metrics=made.payload.data,
         )
         states.pushed()
         self._client.send(node, request, now)

@@ -190,35 +190,16 @@ class GetTelemetrySubscriptionsRequest(SchemaRequest):
 
 
 class PushTelemetryRequest(SchemaRequest):
-    """Push metrics. The response is an error code."""
+    """Push metrics. The response is an error code. ``values``: the fields of the message."""
 
     api = Api.PUSH_TELEMETRY
 
-    def __init__(
-        self,
-        client_instance_id: UUID,
-        subscription_id: int,
-        terminating: bool,
-        compression_id: int,
-        metrics: bytes,
-    ) -> None:
-        self.client_instance_id = client_instance_id
-        self.subscription_id = subscription_id
-        self.terminating = terminating
-        """True: this is the last push of the client."""
-        self.compression_id = compression_id
-        self.metrics = metrics
-        """OTLP's ``MetricsData``, compressed."""
+    def __init__(self, **values: Any) -> None:
+        self._values = values
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        return schema.PushTelemetryRequest(
-            client_instance_id=self.client_instance_id,
-            subscription_id=self.subscription_id,
-            terminating=self.terminating,
-            compression_type=self.compression_id,
-            metrics=self.metrics,
-        )
+        return schema.PushTelemetryRequest(**self._values)
 
     def read(self, response: Any) -> int:
         """The error code of the response; 0: the broker has taken the metrics."""
