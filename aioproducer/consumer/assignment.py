@@ -38,9 +38,8 @@ from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
-from aioproducer.reader.positions import Position, reset_position
+from aioproducer.reader.positions import Position, find_offsets, reset_position
 from aioproducer.reader.record_source import RecordSource
-from aioproducer.reader.start import find_offsets
 
 logger = RoomLogger(__name__)
 

@@ -65,9 +65,8 @@ from aioproducer.model import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from aioproducer.reader.positions import Position, checked_position
+from aioproducer.reader.positions import Position, checked_position, find_offsets
 from aioproducer.reader.record_source import RecordSource
-from aioproducer.reader.start import find_offsets
 
 logger = RoomLogger(__name__)
 

@@ -14,8 +14,7 @@ from math import inf
 from typing import Final
 
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from aioproducer.reader.cursor import Cursor
-from aioproducer.reader.partition import NO_EPOCH, PartitionState
+from aioproducer.reader.partition import NO_EPOCH, Cursor, PartitionState
 
 _AT_ONCE: Final = 1_000
 """Partitions that are looked at in one step. Each takes some microseconds."""

@@ -19,7 +19,7 @@ from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
 from aioproducer.model import ConsumerRecord, TopicPartition
-from aioproducer.reader.cursor import Cursor
+from aioproducer.reader.partition import Cursor
 from aioproducer.reader.record_source import RecordSource
 
 logger = RoomLogger(__name__)

@@ -13,12 +13,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from aioproducer.model import Node, TopicPartition
-from aioproducer.reader.fetch_request import FetchPartition
-from aioproducer.reader.fetch_session import FetchSession
 from aioproducer.reader.leaders import Leader, Leaders
-from aioproducer.reader.partition import Account, PartitionState
+from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.read_ahead import ReadAhead
-from aioproducer.reader.read_replicas import ReadReplicas
+from aioproducer.reader.requests import FetchPartition, FetchSession
 
 _LOOKS_AT_ONCE: Final = 1_000
 """Partitions that are looked at in one turn of the event loop. Each takes some microseconds."""
@@ -41,10 +39,8 @@ class FetchPlan:
         self._read_ahead = read_ahead
         self._leaders = leaders
         self._replicas = ReadReplicas(lease)
-        self._nodes: dict[int, Node] = {}
-        self._sessions: dict[int, FetchSession] = {}
-        self._accounts: dict[int, Account] = {}
-        """The bytes that were read ahead, by the broker of their partition."""
+        self.sessions: dict[int, FetchSession] = {}
+        """By the ids of brokers. Some have no partition to fetch now."""
         self._sources: dict[TopicPartition, int] = {}
         self.sources: Mapping[TopicPartition, int] = MappingProxyType(self._sources)
         """The broker of each partition that can be fetched now."""
@@ -142,7 +138,7 @@ class FetchPlan:
     def _leave(self, where: TopicPartition) -> None:
         source = self._sources.pop(where, None)
         if source is not None:
-            self._sessions[source].leave(where)
+            self.sessions[source].leave(where)
             if (state := self._read_ahead.partitions.get(where)) is not None:
                 state.count_in(None)
 
@@ -151,9 +147,10 @@ class FetchPlan:
         if self._sources.get(where) != node.id:
             self._leave(where)
             self._sources[where] = node.id
-        self._nodes[node.id] = node
-        state.count_in(self._accounts.setdefault(node.id, Account()))
-        session = self._sessions.setdefault(node.id, FetchSession())
+        if (session := self.sessions.get(node.id)) is None:
+            session = self.sessions[node.id] = FetchSession(node)
+        session.node = node
+        state.count_in(session)
         session.want(
             FetchPartition(
                 where,
@@ -166,23 +163,6 @@ class FetchPlan:
         )
 
     # --- what to do now --------------------------------------------------------------------
-
-    def buffered(self, broker: int) -> int:
-        """The bytes that were read ahead of the partitions that are fetched from a broker."""
-        account = self._accounts.get(broker)
-        return 0 if account is None else account.buffered
-
-    @property
-    def sessions(self) -> Iterator[tuple[Node, FetchSession]]:
-        """The brokers with partitions to fetch."""
-        for number, session in self._sessions.items():
-            if session:
-                yield self._nodes[number], session
-
-    @property
-    def all_sessions(self) -> list[tuple[Node, FetchSession]]:
-        """The brokers that something was fetched from."""
-        return [(self._nodes[number], session) for number, session in self._sessions.items()]
 
     @property
     def doubts(self) -> Mapping[Node, list[Doubt]]:
@@ -197,3 +177,53 @@ class FetchPlan:
         """The time at which a partition changes by itself."""
         moments = (self._first_end if self._waiting else None, self._replicas.next_end)
         return min((moment for moment in moments if moment is not None), default=None)
+
+
+class _Preference(NamedTuple):
+    broker: int
+    leader_epoch: int
+    """Of the leader that named the broker."""
+    until: float
+
+
+class ReadReplicas:
+    """The follower that the leader of each partition has named, if it has (KIP-392).
+
+    ``lease``: the seconds after which the leader is asked again.
+
+    Source: ``preferredReadReplica`` of Kafka's ``SubscriptionState``.
+    """
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._preferred: dict[TopicPartition, _Preference] = {}
+        """In the order of the ends of their leases, which are all as long."""
+
+    def prefer(self, where: TopicPartition, broker: int, leader_epoch: int, now: float) -> None:
+        """The leader has named ``broker``."""
+        self._preferred.pop(where, None)
+        self._preferred[where] = _Preference(broker, leader_epoch, now + self._lease)
+
+    def forget(self, where: TopicPartition) -> bool:
+        """Fetch a partition from its leader again; True if it was fetched elsewhere."""
+        return self._preferred.pop(where, None) is not None
+
+    def broker(self, where: TopicPartition, leader_epoch: int) -> int | None:
+        """The broker to fetch from; None: the leader. A new leader has named none yet."""
+        preference = self._preferred.get(where)
+        if preference is None or preference.leader_epoch == leader_epoch:
+            return None if preference is None else preference.broker
+        del self._preferred[where]
+        return None
+
+    def expire(self, now: float) -> Iterator[TopicPartition]:
+        """Forget the preferences whose lease is over, and tell of which partitions."""
+        while (due := self.next_end) is not None and due <= now:
+            where = next(iter(self._preferred))
+            del self._preferred[where]
+            yield where
+
+    @property
+    def next_end(self) -> float | None:
+        """The time at which the next lease ends."""
+        return next((each.until for each in self._preferred.values()), None)

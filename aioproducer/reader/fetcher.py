@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -18,26 +18,32 @@ from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.timeouts import MOST_TIMEOUTS
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import ProducerError, anew, error_about
+from aioproducer.errors import (
+    KafkaError,
+    ProducerError,
+    TopicRecreatedError,
+    anew,
+    error_about,
+)
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.runtime.tasks import new_task
-from aioproducer.model import Node, TopicPartition
-from aioproducer.reader.fetch_plan import Doubt, FetchPlan
-from aioproducer.reader.fetch_request import (
+from aioproducer.foundation.runtime.tasks import in_turns, new_task
+from aioproducer.model import TopicPartition
+from aioproducer.reader.fetch_plan import FetchPlan
+from aioproducer.reader.leaders import LeaderRefresh, Leaders
+from aioproducer.reader.partition import NO_POSITION, Item, PartitionState
+from aioproducer.reader.positions import PositionCheck
+from aioproducer.reader.read_ahead import ReadAhead
+from aioproducer.reader.requests import (
     Fetched,
     FetchedPartition,
     FetchLimits,
     FetchPartition,
     FetchRequest,
+    FetchSession,
+    Turn,
 )
-from aioproducer.reader.fetch_session import FetchSession, Turn
-from aioproducer.reader.leader_refresh import LeaderRefresh
-from aioproducer.reader.leaders import Leaders
-from aioproducer.reader.partition import NO_POSITION, Item, PartitionState
-from aioproducer.reader.position_check import PositionCheck
-from aioproducer.reader.read_ahead import ReadAhead
 
 logger = RoomLogger(__name__)
 
@@ -93,8 +99,10 @@ class Fetcher:
     """Fetches for all partitions of a reader.
 
     One request at a time is on its way to each broker, for all partitions that are fetched there. A
-    broker gets the next one when half of its share of the read-ahead is free again. ``missed`` and
-    ``recreated``: see :class:`LeaderRefresh`.
+    broker gets the next one when half of its share of the read-ahead is free again.
+
+    ``missed`` is called when the brokers do not know a topic. ``recreated`` is called when a topic
+    was deleted and created again, and returns True if it has begun its partitions anew.
     """
 
     def __init__(
@@ -118,16 +126,11 @@ class Fetcher:
         self._busy: dict[int, asyncio.Event] = {}
         """The ids of brokers with a request on its way, and what is set at its end."""
         self._backoff = client.backoff()
-        self._refresh = LeaderRefresh(
-            client,
-            leaders,
-            self.read_ahead,
-            settings.metadata_max_age,
-            settings.patience,
-            self._look_again,
-            missed,
-            recreated,
-        )
+        self._refresh = LeaderRefresh(settings.metadata_max_age, client.backoff(), client.clock())
+        self._missed = missed
+        self._recreated = recreated
+        self._unknown: dict[str, float] = {}
+        """The topics that brokers do not describe, and since when."""
         self._check = PositionCheck(
             client,
             self.read_ahead,
@@ -284,15 +287,20 @@ class Fetcher:
         doubts = plan.doubts
         for leader, doubted in doubts.items():
             if leader.id not in self._busy:
-                self._start(leader.id, partial(self._validate, leader, doubted))
-        sessions = list(plan.sessions)
-        self.read_ahead.share(len({node.id for node, _ in sessions} | {each.id for each in doubts}))
-        for node, session in sessions:
-            if node.id not in self._busy:
-                room = self.read_ahead.room_beside(plan.buffered(node.id))
+                self._start(leader.id, partial(self._check.validate, leader, doubted))
+        sessions = {broker: session for broker, session in plan.sessions.items() if session}
+        self.read_ahead.share(len(sessions.keys() | {leader.id for leader in doubts}))
+        for broker, session in sessions.items():
+            if broker not in self._busy:
+                room = self.read_ahead.room_beside(session.buffered)
                 if room > 0:
-                    self._start(node.id, partial(self._fetch, node, session, room))
-        moments = (plan.next_look, self._refresh.step(now))
+                    self._start(broker, partial(self._fetch, session, room))
+        refresh = self._refresh.due
+        if refresh is not None and refresh <= now:
+            self._refresh.begin()
+            self._client.start_task(self._refresh_leaders(), "aioproducer-refresh")
+            refresh = None
+        moments = (plan.next_look, refresh)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def doubt_topic(self, where: TopicPartition) -> None:
@@ -315,11 +323,6 @@ class Fetcher:
         self._refresh.request()
         self._wake.set()
 
-    def _look_again(self) -> None:
-        """The leaders were refreshed."""
-        self._plan.look_again()
-        self._wake.set()
-
     def _start(self, broker: int, job: Callable[[], Awaitable[None]]) -> None:
         """Do ``job`` in a task; no other request goes to ``broker`` meanwhile."""
         done = self._busy[broker] = asyncio.Event()
@@ -334,10 +337,6 @@ class Fetcher:
 
         self._client.start_task(run(), f"aioproducer-fetch-{broker}")
 
-    async def _validate(self, leader: Node, doubted: Sequence[Doubt]) -> None:
-        states = [each.state for each in doubted]
-        await self._check.validate(leader, states, [each.leader.epoch for each in doubted])
-
     def _start_lookup(self, state: PartitionState) -> None:
         """Look for the range of a partition's offsets in a task; it is not fetched meanwhile."""
         self._plan.hold(state.where)
@@ -351,6 +350,48 @@ class Fetcher:
 
         self._client.start_task(run(), f"aioproducer-fetch-{state.where}")
 
+    # --- leaders -----------------------------------------------------------------------------
+
+    async def _refresh_leaders(self) -> None:
+        failure: ProducerError | None = None
+        errors: dict[str, ProducerError] = {}
+        try:
+            description = await self._client.describe(self._leaders.topics)
+            failing = {each.where.topic for each in self.partitions.values() if each.failures}
+            taking = self._leaders.taking(description, self._client.clock(), failing)
+            errors = await in_turns(taking)
+            for topic, error in [*errors.items()]:
+                if isinstance(error, TopicRecreatedError) and self._recreated(topic):
+                    self._leaders.renew(topic)
+                    del errors[topic]
+        except ProducerError as error:
+            failure = error
+        if self._client.has_ended:
+            return
+        now = self._client.clock()
+        again = failure is not None or self._leaders.is_doubtful
+        for state in self.partitions.values():
+            topic = state.where.topic
+            found = failure or errors.get(topic)
+            if found is None:
+                self._unknown.pop(topic, None)
+            elif state.wants_records:
+                passes = self._client.may_pass(found)
+                again = again or passes
+                if not passes or self._is_missing(topic, found, now):
+                    self.read_ahead.fail(state, found)
+        self._refresh.end(now, again=again)
+        self._plan.look_again()
+        self._wake.set()
+
+    def _is_missing(self, topic: str, error: ProducerError, now: float) -> bool:
+        """True if brokers have not known ``topic`` for so long that its partitions fail."""
+        logger.debug("Leaders of topic %r are asked for again: %s", topic, error)
+        if not isinstance(error, KafkaError):
+            return False
+        self._missed(topic)
+        return now - self._unknown.setdefault(topic, now) > self._settings.patience
+
     # --- the end -----------------------------------------------------------------------------
 
     async def end(self) -> None:
@@ -360,7 +401,7 @@ class Fetcher:
         """
         self._ends = True
         self._wake.set()
-        jobs = [new_task(self._end(*each)) for each in self._plan.all_sessions]
+        jobs = [new_task(self._end(each)) for each in self._plan.sessions.values()]
         try:
             if jobs:
                 await asyncio.wait(jobs, timeout=_LONGEST_FAREWELL)
@@ -368,7 +409,8 @@ class Fetcher:
             for job in jobs:
                 job.cancel()
 
-    async def _end(self, node: Node, session: FetchSession) -> None:
+    async def _end(self, session: FetchSession) -> None:
+        node = session.node
         if (busy := self._busy.get(node.id)) is not None:  # the broker answers that one first
             await busy.wait()
         place = session.farewell
@@ -383,8 +425,8 @@ class Fetcher:
 
     # --- fetching ----------------------------------------------------------------------------
 
-    async def _fetch(self, node: Node, session: FetchSession, room: int) -> None:
-        limits = self._settings.limits
+    async def _fetch(self, session: FetchSession, room: int) -> None:
+        node, limits = session.node, self._settings.limits
         turn = session.next_turn()
         request = FetchRequest(
             turn.named,

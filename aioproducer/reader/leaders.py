@@ -1,4 +1,4 @@
-"""The leaders of a reader's partitions, as far as they are known. No I/O."""
+"""The leaders of a reader's partitions, as far as they are known, and their refreshes. No I/O."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aioproducer.engine.client.requests import ClusterDescription, TopicDescript
 from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
+from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import Node, TopicPartition
 
 _LONGEST_FAILURE: Final = 15.0
@@ -113,25 +114,13 @@ class Leaders:
         self._told.pop(topic, None)
         self._left.add(topic)
 
-    def take(
-        self, description: ClusterDescription, now: float, failing: Collection[str] = ()
-    ) -> dict[str, ProducerError]:
-        """Take what a broker says; returns the errors of topics.
-
-        ``failing``: topics with a partition that can't be fetched now.
-        """
-        taking = self.taking(description, now, failing)
-        while True:
-            try:
-                next(taking)
-            except StopIteration as end:
-                errors: dict[str, ProducerError] = end.value
-                return errors
-
     def taking(
         self, description: ClusterDescription, now: float, failing: Collection[str] = ()
     ) -> Generator[None, None, dict[str, ProducerError]]:
-        """:meth:`take` in steps."""
+        """Take what a broker says, in steps; returns the errors of topics.
+
+        ``failing``: topics with a partition that can't be fetched now.
+        """
         self._forget_left()
         self.is_doubtful = False
         left, cluster = _STEP, self._cluster
@@ -270,6 +259,45 @@ class Leaders:
         """The id of a topic; None: it is not known, or has none."""
         info = self._cluster.topics.get(topic)
         return None if info is None else info.topic_id
+
+
+class LeaderRefresh:
+    """The time to ask for leaders again: they are old, or an error says that they moved.
+
+    ``max_age``: the age of old ones, in seconds.
+    """
+
+    def __init__(self, max_age: float, backoff: ExponentialBackoff, now: float) -> None:
+        self._max_age = max_age
+        self._backoff = backoff
+        self._refreshed = now
+        self._stale = False
+        self._under_way = False
+        self._failures = 0
+        self._not_before = 0.0
+
+    def request(self) -> None:
+        """Refresh as soon as the backoff allows, or once more if one is under way."""
+        self._stale = True
+
+    @property
+    def due(self) -> float | None:
+        """The time of the next refresh; None: one is under way."""
+        if self._under_way:
+            return None
+        return self._not_before if self._stale else self._refreshed + self._max_age
+
+    def begin(self) -> None:
+        """A refresh is under way."""
+        self._under_way, self._stale = True, False
+
+    def end(self, now: float, *, again: bool) -> None:
+        """The refresh has ended; ``again``: it has failed, or has left a doubt."""
+        self._under_way = False
+        self._refreshed = now
+        self._stale = self._stale or again
+        self._failures = self._failures + 1 if again else 0
+        self._not_before = now + self._backoff.delay(max(self._failures, 1))
 
 
 def _told_again(before: _OtherId | None, topic_id: UUID | None, now: float) -> _OtherId:

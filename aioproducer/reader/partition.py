@@ -1,18 +1,19 @@
-"""One partition of a reader: its position, and the batches that were read ahead. No I/O."""
+"""One partition of a reader: its position, its batches, and the one that is read now. No I/O."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count
+from operator import length_hint
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.errors import CorruptRecordsError, MissingExtraError, ProducerError
-from aioproducer.model import TopicPartition
-from aioproducer.reader.aborted import AbortedTransactions
-from aioproducer.reader.fetch_request import FetchedPartition
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader.requests import AbortedTransaction, FetchedPartition, FetchSession
 
 NO_EPOCH = -1
 NO_POSITION = -1
@@ -38,13 +39,26 @@ class Item(NamedTuple):
         return 0 if self.batch is None else self.batch.size + BATCH_OBJECTS
 
 
-class Account:
-    """The bytes of memory of batches that were read ahead of several partitions."""
+class AbortedTransactions:
+    """The filter of ``read_committed``, at one place of a response, which is read in order.
 
-    __slots__ = ("buffered",)
+    ``index``: the aborted transactions that the response names. A transaction is open from its
+    first offset on to the abort marker of its producer. Source: Kafka's ``CompletedFetch``.
+    """
 
-    def __init__(self) -> None:
-        self.buffered = 0
+    def __init__(self, index: Iterable[AbortedTransaction]) -> None:
+        self._coming = deque(sorted(index, key=lambda each: each.first_offset))
+        self._open: set[int] = set()
+
+    def hides(self, batch: EncodedBatch) -> bool:
+        """True if the records of ``batch`` belong to an aborted transaction."""
+        while self._coming and self._coming[0].first_offset <= batch.last_offset:
+            self._open.add(self._coming.popleft().producer_id)
+        if batch.is_control:
+            if batch.control_type == "abort":
+                self._open.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._open
 
 
 class PartitionState:
@@ -62,7 +76,7 @@ class PartitionState:
         """Gets the partition whenever it may have to be fetched in another way."""
         self.unread: dict[TopicPartition, PartitionState] = {}
         """Gets the partition whenever it may no longer be read up to its end."""
-        self._account: Account | None = None
+        self._session: FetchSession | None = None
         self.position = position
         """The offset of the next record for the application."""
         self.end = end
@@ -86,7 +100,8 @@ class PartitionState:
         """Bytes of memory of the batches that were read ahead."""
         self.from_beginning = False
         """True until a first record comes, if reading began at the beginning of the log."""
-        self._paused = False
+        self.paused = False
+        """True: nothing is fetched, and nothing is handed out."""
         self.failures = 0
         """Failed requests in a row."""
         self.served_id: UUID | None = None
@@ -106,16 +121,6 @@ class PartitionState:
 
     def _changed(self) -> None:
         self.changes[self.where] = None
-
-    @property
-    def paused(self) -> bool:
-        """True: nothing is fetched, and nothing is handed out."""
-        return self._paused
-
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        self._paused = paused
-        self._changed()
 
     @property
     def read_to(self) -> int:
@@ -144,7 +149,7 @@ class PartitionState:
     def wants_records(self) -> bool:
         """True if there may be more to fetch."""
         ended = self.end is not None and self.fetch_offset >= self.end and self.in_log
-        return not (ended or self._paused or self._failed)
+        return not (ended or self.paused or self._failed)
 
     @property
     def _failed(self) -> bool:
@@ -160,19 +165,19 @@ class PartitionState:
         """True if the next item is an error."""
         return bool(self._items) and self._items[0].error is not None
 
-    def count_in(self, account: Account | None) -> None:
-        """Count the bytes that are read ahead in ``account`` from now on."""
-        if account is not self._account:
-            if self._account is not None:
-                self._account.buffered -= self.buffered
-            if account is not None:
-                account.buffered += self.buffered
-            self._account = account
+    def count_in(self, session: FetchSession | None) -> None:
+        """Count the bytes that are read ahead in ``session`` from now on."""
+        if session is not self._session:
+            if self._session is not None:
+                self._session.buffered -= self.buffered
+            if session is not None:
+                session.buffered += self.buffered
+            self._session = session
 
     def _buffer(self, size: int) -> None:
         self.buffered += size
-        if self._account is not None:
-            self._account.buffered += size
+        if self._session is not None:
+            self._session.buffered += size
 
     def moved_to(self, leader_epoch: int) -> bool:
         """Note the leader's epoch; True if the log has to be validated first (KIP-320)."""
@@ -353,3 +358,95 @@ class PartitionState:
                     yield Item(offset)
                 return
             yield item
+
+
+class Cursor:
+    """The place in the batch that an application reads record by record, or in none."""
+
+    __slots__ = ("_item", "_opened", "_seeks", "_state", "last", "records", "size")
+
+    def __init__(self) -> None:
+        self._opened = 0
+        """The number of records of all batches so far, without those that were not handed out."""
+        self.records: Iterator[ConsumerRecord] = iter(())
+        """The rest of the records."""
+        self.last: ConsumerRecord | None = None
+        """The last record that the application got of them."""
+        self.size = 0
+        """The bytes of the batch in memory, without the objects of records."""
+        self._state: PartitionState | None = None
+        self._item: Item | None = None
+        self._seeks = 0
+
+    def open(self, state: PartitionState, item: Item, batch: RecordBatch) -> None:
+        """Begin to read ``batch``."""
+        self._state, self._item, self._seeks = state, item, state.seeks
+        self.records = iter(batch)
+        self.last = None
+        self.size = batch.unpacked_size
+        self._opened += len(batch)
+
+    def finish(self) -> None:
+        """The application has all records of the batch."""
+        self._drop_if_moved()
+        if self._state is not None and self._item is not None:
+            self._state.advance(self._item.next_offset)
+        self._leave()
+
+    def interrupt(self) -> tuple[PartitionState, Item] | None:
+        """Leave the batch; returns its partition, whose position is that of the next record."""
+        self._drop_if_moved()
+        state, item = self._state, self._item
+        has_more = self.advance()
+        self._leave()
+        return (state, item) if has_more and state is not None and item is not None else None
+
+    def advance(self) -> bool:
+        """Move the partition's position after the last record; True if the batch has more."""
+        if (at := self.position) is not None and self._state is not None:
+            self._state.advance(at[1])
+        return length_hint(self.records) > 0
+
+    def put_back(self, where: TopicPartition) -> None:
+        """Leave the batch if it is one of ``where``; the rest of it comes later."""
+        if self.where == where and (rest := self.interrupt()) is not None:
+            state, item = rest
+            state.put_back(item)
+
+    def leave(self, where: TopicPartition) -> None:
+        """Leave the batch if it is one of ``where``."""
+        if self._state is not None and self._state.where == where:
+            self._leave()
+
+    def _drop_if_moved(self) -> None:
+        """Leave the batch if the position was reset to another place meanwhile."""
+        if self._state is not None and self._state.seeks != self._seeks:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._opened -= length_hint(self.records)
+        self._state = self._item = self.last = None
+        self.records = iter(())
+
+    @property
+    def handed_out(self) -> int:
+        """The number of records that the application has got one by one."""
+        return self._opened - length_hint(self.records)
+
+    @property
+    def where(self) -> TopicPartition | None:
+        """The partition of the batch."""
+        return None if self._state is None else self._state.where
+
+    @property
+    def position(self) -> tuple[TopicPartition, int] | None:
+        """The partition and the offset after the last record, if there is one.
+
+        After the last record of the batch it is the offset after the batch: the log cleaner may
+        have removed records at its end.
+        """
+        state, item = self._state, self._item
+        if state is None or item is None or self.last is None or state.seeks != self._seeks:
+            return None
+        has_more = length_hint(self.records) > 0
+        return state.where, self.last.offset + 1 if has_more else item.next_offset

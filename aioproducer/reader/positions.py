@@ -1,16 +1,44 @@
-"""Positions in a partition as users give them, and the partitions of an assignment. No I/O."""
+"""Positions as users give them, their offsets, and what follows if a log lacks one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.config.kinds import by_duration
-from aioproducer.engine.client.arguments import check_partition, checked_topic
-from aioproducer.engine.client.requests import EARLIEST, LATEST
-from aioproducer.errors import ConfigError
-from aioproducer.model import TopicPartition
+from aioproducer.engine.client.arguments import check_partition, checked_topic, countdown
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.offset_lookup import lookup_offsets
+from aioproducer.engine.client.requests import (
+    EARLIEST,
+    LATEST,
+    ClusterDescription,
+    FoundOffset,
+    IsolationLevel,
+)
+from aioproducer.engine.protocol import Api
+from aioproducer.errors import (
+    ConfigError,
+    LeaderNotAvailableError,
+    LogTruncatedError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    ProducerError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+    error_about,
+)
+from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.fetch_plan import Doubt
+from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.read_ahead import ReadAhead
+from aioproducer.reader.requests import EpochEnd, EpochEndRequest, EpochOfPosition
+
+logger = plain_logger(__name__)
 
 Position: TypeAlias = int | datetime | Literal["beginning", "end"]
 """An offset (a negative one counts from the end), a time, the beginning or the end."""
@@ -133,3 +161,250 @@ def offset_of(position: Position, found: int, *, beginning: int, end: int) -> in
     if found < 0:
         return end
     return found
+
+
+# --- their offsets ------------------------------------------------------------------------------
+
+_GRACE: Final = 5.0
+"""Seconds that brokers have to learn of a topic that was just created."""
+
+
+async def find_partitions(
+    client: ClusterClient, assigned: Iterable[Assigned], timeout: float
+) -> tuple[ClusterDescription, dict[TopicPartition, Position]]:
+    """The cluster, and the start of each partition of an assignment.
+
+    ``timeout``: seconds. Raises the error of a topic; a topic or partition that is still unknown
+    after 5 seconds is such an error.
+    """
+    assigned = list(assigned)
+    topics = dict.fromkeys(each.topic for each in assigned)
+    began, backoff, failures = client.clock(), client.backoff(), 0
+    left = countdown(timeout, client.clock)
+    while True:
+        try:
+            cluster = await client.describe(topics, timeout=left())
+            return cluster, _partitions(cluster, assigned)
+        except ProducerError as error:
+            failures += 1
+            delay = backoff.delay(failures)
+            unknown = isinstance(error, UnknownTopicOrPartitionError)
+            end = began + (min(timeout, _GRACE) if unknown else timeout)
+            if not client.may_pass(error) or client.clock() + delay >= end:
+                raise
+        await asyncio.sleep(delay)
+
+
+def _partitions(
+    cluster: ClusterDescription, assigned: Iterable[Assigned]
+) -> dict[TopicPartition, Position]:
+    starts: dict[TopicPartition, Position] = {}
+    known: dict[str, dict[int, None]] = {}
+    for topic, partition, start in assigned:
+        if topic not in known:
+            known[topic] = _numbers(cluster, topic)
+        there = known[topic]
+        if partition is not None and partition not in there:
+            raise UnknownTopicOrPartitionError(
+                f"{topic}-{partition}: the topic has the partitions 0 to {max(there)}"
+            )
+        for number in there if partition is None else [partition]:
+            starts[TopicPartition(topic, number)] = start
+    return starts
+
+
+def _numbers(cluster: ClusterDescription, topic: str) -> dict[int, None]:
+    """The numbers of a topic's partitions. Raises the error of the topic."""
+    described = cluster.topics[topic]
+    if described.error_code:
+        raise error_about(f"topic {topic!r}", described.error_code, Api.METADATA)
+    if not described.partitions:
+        raise LeaderNotAvailableError(f"topic {topic!r} has no partitions yet")
+    return dict.fromkeys(each.partition for each in described.partitions)
+
+
+async def find_beyond(
+    client: ClusterClient,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int | None],
+    timeout: float,
+) -> set[TopicPartition]:
+    """The partitions whose log lacks their offset, of those that nothing is fetched from.
+
+    From an offset before the end, the first fetch shows it. ``timeout``: seconds.
+    """
+    unread = [
+        where
+        for where, offset in offsets.items()
+        if (end := ends.get(where)) is not None and offset >= end
+    ]
+    if not unread:
+        return set()
+    # The records of open transactions are in the log, whatever the isolation.
+    beginnings, high_watermarks = await asyncio.gather(
+        lookup_offsets(client, dict.fromkeys(unread, EARLIEST), timeout=timeout),
+        lookup_offsets(client, dict.fromkeys(unread, LATEST), timeout=timeout),
+    )
+    return {
+        where
+        for where in unread
+        if not beginnings[where].offset <= offsets[where] <= high_watermarks[where].offset
+    }
+
+
+async def find_offsets(
+    client: ClusterClient,
+    positions: Mapping[TopicPartition, Position],
+    isolation: IsolationLevel,
+    timeout: float,
+) -> dict[TopicPartition, int]:
+    """The offset of each position. ``timeout``: seconds. Raises the error of a partition."""
+    times = {where: timestamp_of(position) for where, position in positions.items()}
+    from_end = [where for where, at in positions.items() if isinstance(at, int) and at < 0]
+    beyond = [where for where, at in times.items() if at is not None and at >= 0]
+
+    async def lookup(
+        wanted: Mapping[TopicPartition, int],
+    ) -> Mapping[TopicPartition, FoundOffset]:
+        if not wanted:
+            return {}
+        return await lookup_offsets(client, wanted, isolation=isolation, timeout=timeout)
+
+    found, beginnings, ends = await asyncio.gather(
+        new_task(lookup({where: at for where, at in times.items() if at is not None})),
+        new_task(lookup(dict.fromkeys(from_end, EARLIEST))),
+        new_task(lookup(dict.fromkeys([*from_end, *beyond], LATEST))),
+    )
+    return {
+        where: offset_of(
+            position,
+            found[where].offset if where in found else -1,
+            beginning=beginnings[where].offset if where in beginnings else 0,
+            end=ends[where].offset if where in ends else 0,
+        )
+        for where, position in positions.items()
+    }
+
+
+# --- positions that a log lacks -----------------------------------------------------------------
+
+Failed = Callable[[Collection[PartitionState], ProducerError], None]
+
+
+class PositionCheck:
+    """Finds out if a position is still valid, and continues elsewhere or fails.
+
+    ``failed`` gets the error of a request. ``reset``: ``auto_offset_reset``. ``timeout``: seconds.
+    Source: KIP-320, and Kafka's ``OffsetFetcher``.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        read_ahead: ReadAhead,
+        failed: Failed,
+        isolation: IsolationLevel,
+        reset: str,
+        timeout: float,
+    ) -> None:
+        self._client = client
+        self._read_ahead = read_ahead
+        self._failed = failed
+        self._isolation = isolation
+        self._reset = reset
+        self._timeout = timeout
+
+    # --- out of range ------------------------------------------------------------------------
+
+    async def find_range(self, state: PartitionState) -> None:
+        """A leader has said that the log lacks the offset to fetch: look for those that it has."""
+        restarts = state.restarts
+        reset = "beginning" if state.from_beginning else reset_position(self._reset)
+        try:
+            first = await self._offset(state.where, "beginning")
+            end = await self._offset(state.where, "end")
+            known: dict[Position | None, int] = {"beginning": first, "end": end}
+            to = known.get(reset)
+            if isinstance(reset, datetime):
+                to = await self._offset(state.where, reset)
+        except ProducerError as error:
+            self._failed([state], error)
+            return
+        if state.restarts == restarts:
+            self._take_range(state, first, end, to)
+
+    async def _offset(self, where: TopicPartition, position: Position) -> int:
+        wanted = {where: position}
+        return (await find_offsets(self._client, wanted, self._isolation, self._timeout))[where]
+
+    def _take_range(self, state: PartitionState, first: int, end: int, to: int | None) -> None:
+        offset = state.fetch_offset
+        what = (
+            f"{state.where}: the log has no offset {offset}: it begins at {first} and ends at {end}"
+        )
+        if first <= offset <= end:  # the leader has changed meanwhile
+            self._failed([state], NotLeaderOrFollowerError(what))
+            return
+        if to is None:
+            error = OffsetOutOfRangeError(
+                f"{what}. seek() to one of its offsets, or set auto_offset_reset"
+            )
+            self._read_ahead.fail(state, error)
+            return
+        logger.warning("%s; reading continues at offset %d", what, to)
+        if to < offset:
+            state.seek(to)
+        else:
+            state.skip_to(to)
+        self._read_ahead.announce(state)
+
+    # --- truncation --------------------------------------------------------------------------
+
+    async def validate(self, node: Node, doubts: Sequence[Doubt]) -> None:
+        """Ask a new leader if its log has the records that were read from the last one."""
+        restarts = [state.restarts for state, _ in doubts]
+        request = EpochEndRequest(
+            [EpochOfPosition(each.where, to.epoch, each.read_epoch) for each, to in doubts]
+        )
+        try:
+            ends: Mapping[TopicPartition, EpochEnd] = await self._client.request(request, node)
+        except UnsupportedVersionError:
+            for state, leader in doubts:
+                state.validated(leader.epoch)
+            return
+        except ProducerError as error:
+            self._failed([state for state, _ in doubts], error)
+            return
+        for (state, leader), before in zip(doubts, restarts, strict=True):
+            if state.restarts == before:
+                self._take_end(state, ends[state.where], leader.epoch)
+
+    def _take_end(self, state: PartitionState, end: EpochEnd, leader_epoch: int) -> None:
+        if end.error_code:
+            error = error_about(state.where, end.error_code, Api.OFFSET_FOR_LEADER_EPOCH)
+            self._failed([state], error)
+            return
+        state.succeeded()
+        known = end.leader_epoch >= 0 and end.end_offset >= 0
+        if known and state.read_to <= end.end_offset:
+            if state.fetch_offset > end.end_offset:
+                state.truncate(end.end_offset, end.leader_epoch)
+        elif known and self._reset != "none":
+            logger.warning(
+                "%s; reading continues at offset %d", _truncated(state, end), end.end_offset
+            )
+            state.seek(end.end_offset)
+        else:
+            text = f"{_truncated(state, end)}. seek() to the offset where reading should continue"
+            self._read_ahead.fail(state, LogTruncatedError(text))
+            return
+        state.validated(leader_epoch)
+
+
+def _truncated(state: PartitionState, end: EpochEnd) -> str:
+    to = f"to offset {end.end_offset}" if end.end_offset >= 0 else "by an unclean leader election"
+    return (
+        f"{state.where}: the log was truncated {to}, and records up to offset "
+        f"{state.read_to - 1} had been read: some of these are lost, and others may have their "
+        "offsets"
+    )

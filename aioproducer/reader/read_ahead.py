@@ -75,6 +75,7 @@ class ReadAhead:
         for where in partitions:
             state = self._partitions[where]
             state.paused = True
+            self.changes[where] = None
             self._ready.pop(where, None)
             if state.has_items:
                 self.announce(state)
@@ -85,6 +86,7 @@ class ReadAhead:
         for where in partitions:
             state = self._partitions[where]
             state.paused = False
+            self.changes[where] = None
             self._kept.pop(where, None)
             self.announce(state)
         self._freed()

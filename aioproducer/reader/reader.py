@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
@@ -13,7 +13,6 @@ from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, Re
 from aioproducer.engine.client.arguments import check_partition
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_READER, client_config, elsewhere
-from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.records.arrow import imported_pyarrow
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
@@ -21,18 +20,22 @@ from aioproducer.foundation.codecs import load_codecs
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
-from aioproducer.reader.iteration import Steps
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import PartitionState
-from aioproducer.reader.positions import Assignment, Position, assigned, checked_position
-from aioproducer.reader.record_source import RecordSource
-from aioproducer.reader.start import find_beyond, find_offsets, find_partitions
+from aioproducer.reader.positions import (
+    Assignment,
+    Position,
+    assigned,
+    checked_position,
+    find_beyond,
+    find_offsets,
+    find_partitions,
+)
+from aioproducer.reader.record_source import RecordSource, Steps
 
 _NUMBERS: Final = count(1)
 _AT_ONCE: Final = 1_000
 """Partitions that begin in one turn of the event loop. Each takes some microseconds."""
-_MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
-"""Uncompressed bytes from which on a batch of Arrow takes no more."""
 
 
 class _Arguments(ProducerOptions, ReaderKeywords):
@@ -90,6 +93,7 @@ class Reader:
         self.config: ProducerConfig = client_config(config, given, "Reader", also=("client_rack",))
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
+        self._settings = FetchSettings.of(self._options, self.config)
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Reader")
         self._client.loads = (load_codecs,)
@@ -121,14 +125,12 @@ class Reader:
         self._client.start_task(fetcher.run(), "aioproducer-reader")
 
     async def _make_fetcher(self) -> Fetcher:
-        timeout = self._timeout
+        timeout = self._settings.lookup_timeout
         cluster, starts = await find_partitions(self._client, self._assigned, timeout)
-        isolation = self._isolation
-        offsets = await find_offsets(self._client, starts, isolation, timeout)
+        offsets = await self._offsets(starts)
         ends: dict[TopicPartition, int] = {}
         if self._end is not None:
-            wanted = dict.fromkeys(starts, self._end)
-            ends = await find_offsets(self._client, wanted, isolation, timeout)
+            ends = await self._offsets(dict.fromkeys(starts, self._end))
         beyond = await find_beyond(self._client, offsets, ends, timeout)
         states = []
         for number, (where, offset) in enumerate(offsets.items(), start=1):
@@ -140,8 +142,7 @@ class Reader:
                 await asyncio.sleep(0)
         leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
         await in_turns(leaders.taking(cluster, self._client.clock()))
-        settings = FetchSettings.of(self._options, self.config)
-        fetcher = Fetcher(self._client, states, leaders, settings)
+        fetcher = Fetcher(self._client, states, leaders, self._settings)
 
         def left(_: str) -> bool:
             fetcher.leave_cluster()
@@ -150,13 +151,11 @@ class Reader:
         self._client.on_another_cluster = left
         return fetcher
 
-    @property
-    def _timeout(self) -> float:
-        return self.config.max_block_ms / 1000
-
-    @property
-    def _isolation(self) -> IsolationLevel:
-        return IsolationLevel[self._options.isolation_level.upper()]
+    async def _offsets(
+        self, wanted: Mapping[TopicPartition, Position]
+    ) -> dict[TopicPartition, int]:
+        settings = self._settings
+        return await find_offsets(self._client, wanted, settings.isolation, settings.lookup_timeout)
 
     async def close(self) -> None:
         """Close all connections. A waiting read fails with :class:`ClientClosedError`.
@@ -244,10 +243,9 @@ class Reader:
         check_partition(where.partition, where.topic)
         if where not in fetcher.partitions:
             raise ConfigError(f"{where} is not assigned to this Reader")
-        wanted = {where: checked_position("position", position)}
-        offsets = await find_offsets(self._client, wanted, self._isolation, self._timeout)
+        offsets = await self._offsets({where: checked_position("position", position)})
         ends = {where: fetcher.partitions[where].end}
-        beyond = await find_beyond(self._client, offsets, ends, self._timeout)
+        beyond = await find_beyond(self._client, offsets, ends, self._settings.lookup_timeout)
         source.cursor.leave(where)
         fetcher.seek(where, offsets[where], in_log=where not in beyond)
 
@@ -255,11 +253,9 @@ class Reader:
         """Return the current end of each partition: with ``read_committed``, its last stable
         offset."""
         self._client.check_usable()
-        wanted = dict.fromkeys(self.partitions, "end")
-        return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]
+        return await self._offsets(dict.fromkeys(self.partitions, "end"))
 
     async def beginning_offsets(self) -> dict[TopicPartition, int]:
         """Return the current first offset of each partition."""
         self._client.check_usable()
-        wanted = dict.fromkeys(self.partitions, "beginning")
-        return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]
+        return await self._offsets(dict.fromkeys(self.partitions, "beginning"))

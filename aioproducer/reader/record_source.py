@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from operator import length_hint
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.records.decoder import RecordBatch, decode, decode_at_once, records_to_arrow
 from aioproducer.errors import CorruptRecordsError, IllegalStateError, MissingExtraError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.threads import ThreadForEach
-from aioproducer.model import TopicPartition
-from aioproducer.reader.cursor import Cursor
+from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher
-from aioproducer.reader.iteration import Records
-from aioproducer.reader.partition import Item, PartitionState
+from aioproducer.reader.partition import Cursor, Item, PartitionState
 
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
@@ -24,6 +22,7 @@ _HELD: Final = 0.01
 """Seconds after which they have several: a heartbeat needs some for its timer, its request, its
 answer and the tasks between them."""
 _TURNS: Final = 12
+_T = TypeVar("_T")
 _THREADS: Final = ThreadForEach("aioproducer-decode")
 _Outcome: TypeAlias = RecordBatch | CorruptRecordsError | MissingExtraError
 
@@ -251,3 +250,46 @@ class RecordSource:
             where: state.place_after(at[1] if at[0] == where else state.position)[0]
             for where, state in self.fetcher.partitions.items()
         }
+
+
+class Steps(Generic[_T]):
+    """The results of ``step``, up to None. A step that is cancelled or fails does not end them."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Callable[[], Awaitable[_T | None]]) -> None:
+        self._step = step
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> _T:
+        result = await self._step()
+        if result is None:
+            raise StopAsyncIteration
+        return result
+
+
+class Records:
+    """The records of the batch under ``cursor``, and then of those that ``next_batch`` opens.
+
+    A step that is cancelled or fails does not end them.
+    """
+
+    __slots__ = ("_cursor", "_next_batch")
+
+    def __init__(self, cursor: Cursor, next_batch: Callable[[], Awaitable[bool]]) -> None:
+        self._cursor = cursor
+        self._next_batch = next_batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        cursor = self._cursor
+        while True:
+            for record in cursor.records:
+                cursor.last = record
+                return record
+            if not await self._next_batch():
+                raise StopAsyncIteration

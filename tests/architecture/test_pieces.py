@@ -45,7 +45,7 @@ FILES: Final = {
     "foundation": 15,
     "model": 2,
     "observability": 17,
-    "reader": 19,
+    "reader": 10,
     "schema_registry": 24,
     "serialization": 5,
     "spark": 19,

@@ -12,7 +12,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.reader.fetch_request import FetchRequest
+from aioproducer.reader.requests import FetchRequest
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.protocol import tables

@@ -19,7 +19,7 @@ from aioproducer.errors import OffsetOutOfRangeError, TopicRecreatedError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader import Reader
-from aioproducer.reader.fetch_request import Fetched, FetchLimits, FetchRequest, SessionPlace
+from aioproducer.reader.requests import Fetched, FetchLimits, FetchRequest, SessionPlace
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.fetching import Round
 from tests.support.waiting import until

@@ -400,7 +400,7 @@ def test_wrong_arguments_are_refused(assignment: Any, options: Any, said: str) -
 async def test_an_unknown_topic_or_partition_is_an_error_of_the_start(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioproducer.reader.start._GRACE", 0.05)
+    monkeypatch.setattr("aioproducer.reader.positions._GRACE", 0.05)
     with pytest.raises(UnknownTopicOrPartitionError, match="'nowhere'"):
         await reader(cluster, "nowhere").start()
     with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-9: .* partitions 0 to 2"):

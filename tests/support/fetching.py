@@ -10,13 +10,13 @@ from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.records.decoder import RecordBatch, decode
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.model import Node, TopicPartition
-from aioproducer.reader.fetch_request import (
+from aioproducer.reader.requests import (
     Fetched,
     FetchedPartition,
     FetchLimits,
     FetchRequest,
 )
-from aioproducer.reader.fetch_request import FetchPartition as Wanted
+from aioproducer.reader.requests import FetchPartition as Wanted
 
 PATIENCE = 30.0
 _LIMITS = FetchLimits(500, 1, 2**26, 2**26)

@@ -50,10 +50,7 @@ class Request(Protocol):
 
 
 class SchemaRequest(ABC):
-    """A :class:`Request` that is one message of its schema.
-
-    Produce, Fetch and OffsetForLeaderEpoch build their bytes themselves.
-    """
+    """A :class:`Request` that is one message of its schema. Produce builds its bytes itself."""
 
     __slots__ = ()
 

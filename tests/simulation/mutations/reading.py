@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.reader import aborted, reader
+from aioproducer.reader import partition, reader
 from aioproducer.reader.partition import PartitionState
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
 def aborted_records_read(patch: Patch) -> None:
     """read_committed returns the records of aborted transactions."""
-    patch(aborted.AbortedTransactions, "hides", lambda _: lambda self, batch: False)
+    patch(partition.AbortedTransactions, "hides", lambda _: lambda self, batch: False)
 
 
 def record_read_twice(patch: Patch) -> None:

@@ -17,9 +17,8 @@ from aioproducer.engine.protocol import Api
 from aioproducer.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
-from aioproducer.reader.cursor import Cursor
-from aioproducer.reader.fetch_request import FetchedPartition
-from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.partition import Cursor, PartitionState
+from aioproducer.reader.requests import FetchedPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
 from tests.support.simulated_world import ONE, ZERO, consumer, each_protocol, fill, live, model_of
@@ -230,7 +229,7 @@ def test_a_marker_behind_a_commit_is_no_record_that_another_member_repeats() -> 
     state = PartitionState(ZERO, 0, None)
     progress.add(state, None)
     written = batch(0, b"a", producer_id=7, transactional=True) + marker(1, 7, commits=True)
-    fetched = FetchedPartition(0, written, 2, 2, 0, ())
+    fetched = FetchedPartition(0, written, 2, 2, ())
     for _ in state.taking(fetched, committed_only=False, check_crcs=True):
         pass
     state.advance(state.pop().next_offset)

@@ -22,8 +22,7 @@ from aioproducer.errors import (
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from aioproducer.reader.cursor import Cursor
-from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.partition import Cursor, PartitionState
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import (
     ONE,

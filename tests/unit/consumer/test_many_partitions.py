@@ -34,15 +34,14 @@ from aioproducer.errors import KafkaError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
-from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetch_plan import FetchPlan
-from aioproducer.reader.fetch_request import Fetched, FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
-from aioproducer.reader.partition import Item
-from aioproducer.reader.positions import assigned
-from aioproducer.reader.start import _partitions
+from aioproducer.reader.partition import Cursor, Item
+from aioproducer.reader.positions import _partitions, assigned
+from aioproducer.reader.requests import Fetched, FetchLimits
 from tests.support.operations import Name, counted_calls
+from tests.support.responses import at_once
 
 SETTINGS = FetchSettings(
     IsolationLevel.READ_UNCOMMITTED,
@@ -67,7 +66,7 @@ class Member:
         partitions = tuple(PartitionDescription(number, 1, 1, (1,), (1,)) for number in (0, 1))
         described = {name: TopicDescription(name, None, False, 0, partitions) for name in topics}
         leaders = Leaders(topics)
-        leaders.take(ClusterDescription(0, "c", 1, {1: BROKER}, described), 0)
+        at_once(leaders.taking(ClusterDescription(0, "c", 1, {1: BROKER}, described), 0))
         client: Any = SimpleNamespace(
             clock=lambda: 0.0,
             backoff=lambda: ExponentialBackoff(0.0, 0.0, Random(1)),
@@ -188,10 +187,10 @@ async def fetch_and_look(member: Member) -> None:
     for where in member.partitions:
         member.fetcher.partitions[where].found_nothing()
         member.plan.update(0.0)
-        for _, session in member.plan.sessions:
+        for session in member.plan.sessions.values():
             turn = session.next_turn()
             session.take(turn, Fetched(0, {}, 7))
-        assert member.plan.buffered(1) == 0
+        assert member.plan.sessions[1].buffered == 0
         member.fetcher.read_ahead.share(1)
         assert not member.fetcher.read_ahead.is_done
     assert not turn.named

@@ -8,7 +8,7 @@ from itertools import count
 
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
-from aioproducer.reader.fetch_request import (
+from aioproducer.reader.requests import (
     NO_SESSION,
     Fetched,
     FetchedPartition,

@@ -11,23 +11,25 @@ from hypothesis import strategies as st
 
 from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.model import TopicPartition
-from aioproducer.reader import fetch_session
-from aioproducer.reader.fetch_request import (
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader import requests
+from aioproducer.reader.requests import (
     Fetched,
     FetchedPartition,
     FetchLimits,
     FetchPartition,
     FetchRequest,
+    FetchSession,
     SessionPlace,
+    Turn,
 )
-from aioproducer.reader.fetch_session import FetchSession, Turn
 from tests.unit.reader.broker_sessions import BrokerSessions
 
 PLACES = [TopicPartition(topic, number) for topic in ("orders", "bills") for number in (0, 1)]
 ONE, TWO, OTHER, _ = PLACES
 IDS = {"orders": UUID(int=1), "bills": UUID(int=2)}
 LIMITS = FetchLimits(500, 1, 1000, 1000)
+BROKER = Node(1, "localhost", 9092)
 FULL = 0
 
 
@@ -40,7 +42,7 @@ def partition(
 
 
 def wanting(*wanted: FetchPartition) -> FetchSession:
-    session = FetchSession()
+    session = FetchSession(BROKER)
     for each in wanted:
         session.want(each)
     return session
@@ -285,12 +287,12 @@ STEPS = st.lists(
 @given(STEPS, st.sampled_from([1, 2, 1_000]))
 def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]], most: int) -> None:
     """Whatever is lost on the way, whoever comes and goes, and however few a request names."""
-    with mock.patch.object(fetch_session, "_MOST_NAMED", most):
+    with mock.patch.object(requests, "_MOST_NAMED", most):
         go_through(steps)
 
 
 def go_through(steps: list[tuple[object, ...]]) -> None:
-    session, broker = FetchSession(), BrokerSessions()
+    session, broker = FetchSession(BROKER), BrokerSessions()
     wanted: dict[TopicPartition, FetchPartition] = {}
     meanwhile: list[FetchPartition] = []
 
@@ -325,12 +327,12 @@ def go_through(steps: list[tuple[object, ...]]) -> None:
             return
         asked_for = {each.where: each for each in asked}
         if turn.has_more:
-            assert len(turn.named) + len(turn.forgotten) <= fetch_session._MOST_NAMED
+            assert len(turn.named) + len(turn.forgotten) <= requests._MOST_NAMED
             unknown = {where for where in expected if session.said(where) != expected[where]}
             expected = {where: each for where, each in expected.items() if where not in unknown}
             asked_for = {where: asked_for[where] for where in asked_for.keys() & expected.keys()}
         assert asked_for == expected
-        found = {each.where: FetchedPartition(0, b"", 5, 5, 0, ()) for each in asked}
+        found = {each.where: FetchedPartition(0, b"", 5, 5, ()) for each in asked}
         response = broker.end(request, found)
         if kind == "lose the response":
             session.fail()

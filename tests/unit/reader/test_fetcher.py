@@ -38,11 +38,18 @@ from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader import leaders
-from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest
-from aioproducer.reader.fetch_request import Fetched, FetchedPartition, FetchLimits, FetchRequest
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import BATCH_OBJECTS, PartitionState
+from aioproducer.reader.requests import (
+    EpochEnd,
+    EpochEndRequest,
+    Fetched,
+    FetchedPartition,
+    FetchLimits,
+    FetchRequest,
+)
+from tests.support.responses import at_once
 from tests.support.waiting import until
 from tests.unit.reader.broker_sessions import BrokerSessions, Found
 from tests.unit.reader.test_partition import take, visible
@@ -176,16 +183,16 @@ class ScriptedClient:
         number = asked.where.partition
         leader, epoch = self.leaders[number]
         if error := self.errors.get((node.id, number)):
-            return FetchedPartition(error, b"", -1, -1, -1, ())
+            return FetchedPartition(error, b"", -1, -1, ())
         follower = self.followers.get(number, -1)
         if follower >= 0 and node.id == leader:
-            return FetchedPartition(0, b"", len(self.logs[number]), 0, 0, (), follower)
+            return FetchedPartition(0, b"", len(self.logs[number]), 0, (), follower)
         if node.id not in (leader, follower) or asked.leader_epoch != epoch:
-            return FetchedPartition(FENCED, b"", -1, -1, -1, ())
+            return FetchedPartition(FENCED, b"", -1, -1, ())
         log, first = self.logs[asked.where.partition], self.first[asked.where.partition]
         if asked.offset < first:
-            return FetchedPartition(OUT_OF_RANGE, b"", -1, -1, -1, ())
-        return FetchedPartition(0, b"".join(log[asked.offset :]), len(log), len(log), 0, ())
+            return FetchedPartition(OUT_OF_RANGE, b"", -1, -1, ())
+        return FetchedPartition(0, b"".join(log[asked.offset :]), len(log), len(log), ())
 
 
 def written(*values: bytes, epoch: int = 5, first: int = 0) -> list[bytes]:
@@ -203,7 +210,7 @@ async def fetching(
     max_age: float = 3600,
 ) -> AsyncIterator[Fetcher]:
     leaders = Leaders(["orders"])
-    leaders.take(client.description(), 0)
+    at_once(leaders.taking(client.description(), 0))
     settings = FetchSettings(
         IsolationLevel.READ_UNCOMMITTED,
         FetchLimits(500, 1, max(read_ahead, 1_000_000), 1_000_000),
@@ -476,7 +483,7 @@ async def test_a_leader_that_repeats_old_batches_is_asked_with_pauses() -> None:
         await until(lambda: fetcher.partitions[PLACES[0]].fetch_offset == 2, "all is read ahead")
 
         async def repeat(request: FetchRequest, node: Node) -> Found:
-            old = FetchedPartition(0, b"".join(client.logs[0]), 2, 2, 0, ())
+            old = FetchedPartition(0, b"".join(client.logs[0]), 2, 2, ())
             return {each.where: old for each in request.partitions}
 
         client.fetch = repeat  # type: ignore[method-assign]

@@ -14,8 +14,8 @@ from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader import Reader
 from aioproducer.reader.fetch_plan import FetchPlan
-from aioproducer.reader.fetch_request import Fetched, FetchRequest
 from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.requests import Fetched, FetchRequest
 from aioproducer.testing import SimulatedWorld, simulate
 from tests.support.simulated_world import consumer, model_of
 from tests.support.waiting import until

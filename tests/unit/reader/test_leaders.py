@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Collection
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -13,10 +13,11 @@ from aioproducer.engine.client.requests import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.errors import TopicRecreatedError
+from aioproducer.errors import ProducerError, TopicRecreatedError
+from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import Node, TopicPartition
-from aioproducer.reader.leader_refresh import LeaderRefresh
-from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.leaders import LeaderRefresh, Leaders
+from tests.support.responses import at_once
 
 ZERO = TopicPartition("orders", 0)
 
@@ -30,21 +31,27 @@ def described(topic_id: int | None) -> ClusterDescription:
     return ClusterDescription(0, "c", 1, {1: Node(1, "localhost", 9092)}, topics)
 
 
+def take(
+    leaders: Leaders, description: ClusterDescription, now: float, failing: Collection[str] = ()
+) -> dict[str, ProducerError]:
+    return at_once(leaders.taking(description, now, failing))
+
+
 def test_a_topic_that_was_left_is_known_until_the_next_description() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     known = leaders.leader(ZERO)
     assert known is not None
     leaders.leave("orders")
     assert list(leaders.topics) == []
     assert leaders.leader(ZERO) == known
-    leaders.take(described(None), 0)
+    take(leaders, described(None), 0)
     assert leaders.leader(ZERO) is None
 
 
 def is_recreated(leaders: Leaders, topic_id: int, now: float, *failing: str) -> bool:
     """Whether a description with this id says that the topic was created again."""
-    error = leaders.take(described(topic_id), now, failing).get("orders")
+    error = take(leaders, described(topic_id), now, failing).get("orders")
     assert error is None or isinstance(error, TopicRecreatedError)
     return error is not None
 
@@ -56,7 +63,7 @@ def read(leaders: Leaders, topic_id: int) -> None:
 
 def test_a_topic_that_was_left_may_come_back_as_another_one() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     read(leaders, 1)
     leaders.leave("orders")
     leaders.add("orders")
@@ -70,7 +77,7 @@ def test_a_topic_that_was_left_may_come_back_as_another_one() -> None:
 def test_a_topic_is_superseded_when_its_leaders_say_so() -> None:
     """Until then a broker lags: the one that tells the other id, or the leader."""
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     read(leaders, 1)
     for now in (1, 20, 600):
         assert not is_recreated(leaders, 2, now)
@@ -81,7 +88,7 @@ def test_a_topic_is_superseded_when_its_leaders_say_so() -> None:
 
 def test_a_superseded_topic_never_comes_back() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     for present in (2, 3):
         read(leaders, present - 1)
         leaders.refused(UUID(int=present - 1))
@@ -100,7 +107,7 @@ def test_a_superseded_topic_never_comes_back() -> None:
 def test_fetches_by_names_say_nothing_about_ids() -> None:
     """So another id counts when it is told for long, and nothing else."""
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     leaders.served("orders", UUID(int=1), by_id=False)
     for now in range(1, 17):
         assert not is_recreated(leaders, 2, now)
@@ -117,7 +124,7 @@ def test_fetches_by_names_say_nothing_about_ids() -> None:
 def test_a_broker_that_lags_supersedes_no_topic_that_is_read_by_its_name(apart: int) -> None:
     """Two lone descriptions do not count as long, however far apart they are."""
     leaders = Leaders(["orders"])
-    leaders.take(described(2), 0)
+    take(leaders, described(2), 0)
     leaders.served("orders", UUID(int=2), by_id=False)
     for number in range(1, 40):
         told = 2 if number % 3 == 0 else 1
@@ -128,7 +135,7 @@ def test_a_broker_that_lags_supersedes_no_topic_that_is_read_by_its_name(apart: 
 
 def test_two_descriptions_while_leaders_fail_supersede_no_topic() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(2), 0)
+    take(leaders, described(2), 0)
     read(leaders, 2)
     assert not is_recreated(leaders, 1, 1, "orders")
     assert not is_recreated(leaders, 1, 300, "orders")
@@ -138,7 +145,7 @@ def test_two_descriptions_while_leaders_fail_supersede_no_topic() -> None:
 
 def test_leaders_that_are_gone_do_not_keep_a_topic() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     read(leaders, 1)
     for now in (0, 10):
         assert not is_recreated(leaders, 2, now, "orders")
@@ -154,16 +161,16 @@ def test_leaders_that_are_gone_do_not_keep_a_topic() -> None:
 def test_the_former_id_of_a_topic_that_was_left_is_kept() -> None:
     """A consumer leaves a topic that was created again until it knows where to begin."""
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     read(leaders, 1)
     leaders.refused(UUID(int=1))
     assert is_recreated(leaders, 2, 0)
     leaders.leave("orders")
     leaders.renew("orders")
-    leaders.take(described(1), 1)
+    take(leaders, described(1), 1)
     leaders.add("orders")
     for topic_id in (1, 2, 1):
-        assert leaders.take(described(topic_id), 2) == {}
+        assert take(leaders, described(topic_id), 2) == {}
     assert leaders.topic_id("orders") == UUID(int=2)
 
 
@@ -174,7 +181,7 @@ def test_a_topic_of_which_nothing_was_read_is_any_that_is_told() -> None:
     for topic_id in (2, 1, 2, 1):
         assert not is_recreated(leaders, topic_id, 0)
         assert leaders.topic_id("orders") == UUID(int=topic_id)
-    leaders.take(described(2), 1)
+    take(leaders, described(2), 1)
     read(leaders, 2)
     for now in (2, 20, 600):
         assert not is_recreated(leaders, 1, now)
@@ -183,10 +190,10 @@ def test_a_topic_of_which_nothing_was_read_is_any_that_is_told() -> None:
 
 def test_a_broker_that_tells_no_ids_makes_no_other_topic() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(1), 0)
+    take(leaders, described(1), 0)
     known = described(1).topics["orders"]
     description = described(None)._replace(topics={"orders": known._replace(topic_id=None)})
-    assert leaders.take(description, 1) == {}
+    assert take(leaders, description, 1) == {}
 
 
 @pytest.mark.parametrize("by_id", [True, False])
@@ -196,7 +203,7 @@ def test_a_topic_that_one_outdated_answer_has_superseded_comes_back(
 ) -> None:
     """The leader refuses its id once, or knows no ids, and then one broker tells the former one."""
     leaders = Leaders(["orders"])
-    leaders.take(described(2), 0)
+    take(leaders, described(2), 0)
     leaders.served("orders", UUID(int=2), by_id=by_id)
     leaders.refused(UUID(int=2))
     assert is_recreated(leaders, 1, 1)
@@ -211,7 +218,7 @@ def test_a_topic_that_one_outdated_answer_has_superseded_comes_back(
 
 def test_a_leader_that_serves_an_id_again_has_not_lost_it() -> None:
     leaders = Leaders(["orders"])
-    leaders.take(described(2), 0)
+    take(leaders, described(2), 0)
     read(leaders, 2)
     leaders.refused(UUID(int=2))
     read(leaders, 2)
@@ -233,27 +240,17 @@ def test_a_description_of_a_cluster_that_is_left_changes_nothing(
     assert [leaders.topic_id(each) for each in leaders.topics] == [None, None]
 
 
-async def test_a_request_during_a_refresh_is_not_lost() -> None:
+def test_a_request_during_a_refresh_is_not_lost() -> None:
     """The answer may be older than the error that asks for another one."""
-    begun: list[Any] = []
-
-    async def describe(topics: object) -> ClusterDescription:
-        refresh.request()
-        return described(1)
-
-    client: Any = SimpleNamespace(
-        backoff=lambda: SimpleNamespace(delay=lambda failures: float(failures)),
-        clock=lambda: 0.0,
-        start_task=lambda refreshing, name: begun.append(refreshing),
-        describe=describe,
-        has_ended=False,
-    )
-    ahead: Any = SimpleNamespace(partitions={})
-    leaders = Leaders(["orders"])
-    refresh = LeaderRefresh(
-        client, leaders, ahead, 300, 60, lambda: None, lambda _: None, lambda _: False
-    )
+    refresh = LeaderRefresh(300, ExponentialBackoff(1, 1, Random(1)), 0)
+    assert refresh.due == 300
     refresh.request()
-    assert refresh.step(0) is None
-    await begun.pop()
-    assert refresh.step(0) == 1, "after one backoff"
+    assert refresh.due == 0
+    refresh.begin()
+    assert refresh.due is None, "it is under way"
+    refresh.request()
+    refresh.end(10, again=False)
+    assert refresh.due == pytest.approx(11, abs=0.2), "after one backoff"
+    refresh.begin()
+    refresh.end(20, again=False)
+    assert refresh.due == 320

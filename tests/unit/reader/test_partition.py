@@ -14,9 +14,8 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.model import TopicPartition
-from aioproducer.reader.cursor import Cursor
-from aioproducer.reader.fetch_request import AbortedTransaction, FetchedPartition
-from aioproducer.reader.partition import BATCH_OBJECTS, PartitionState
+from aioproducer.reader.partition import BATCH_OBJECTS, Cursor, PartitionState
+from aioproducer.reader.requests import AbortedTransaction, FetchedPartition
 from tests.support.encoded_batches import with_right_checksum
 from tests.unit.reader.written import batch, marker
 
@@ -28,7 +27,7 @@ def state(position: int = 0, end: int | None = None) -> PartitionState:
 
 
 def fetched(*batches: bytes, aborted: tuple[AbortedTransaction, ...] = ()) -> FetchedPartition:
-    return FetchedPartition(0, b"".join(batches), 100, 90, 0, aborted)
+    return FetchedPartition(0, b"".join(batches), 100, 90, aborted)
 
 
 def take(
@@ -227,7 +226,7 @@ WHERE = TopicPartition("orders", 0)
 def opened(log: bytes = batch(100, b"a", b"b")) -> tuple[Cursor, PartitionState]:
     """A cursor behind the first of two records at the offsets 100 and 101."""
     state = PartitionState(WHERE, 100, None)
-    fetched = FetchedPartition(0, log, 102, 102, 0, ())
+    fetched = FetchedPartition(0, log, 102, 102, ())
     for _ in state.taking(fetched, committed_only=False, check_crcs=True):
         pass
     item = state.pop()

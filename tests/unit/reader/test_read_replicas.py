@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.reader.epoch_request import EpochEnd
+from aioproducer.reader.fetch_plan import ReadReplicas
 from aioproducer.reader.fetcher import Fetcher
 from aioproducer.reader.partition import PartitionState
-from aioproducer.reader.read_replicas import ReadReplicas
+from aioproducer.reader.requests import EpochEnd
 from tests.support.waiting import until
 from tests.unit.reader.test_fetcher import (
     PLACES,

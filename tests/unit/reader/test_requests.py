@@ -15,9 +15,11 @@ from aioproducer.engine.network.request import LazyResponse, Request
 from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
-from aioproducer.reader.fetch_request import (
+from aioproducer.reader.requests import (
     AbortedTransaction,
+    EpochEnd,
+    EpochEndRequest,
+    EpochOfPosition,
     FetchLimits,
     FetchPartition,
     FetchRequest,
