@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -62,6 +63,24 @@ class _OtherId(NamedTuple):
         return self.times >= _IN_A_ROW and now - self.since > seconds
 
 
+class _Topic:
+    """What is known of a topic beside its leaders."""
+
+    __slots__ = ("former", "offline", "returning", "served", "told")
+
+    def __init__(self) -> None:
+        self.former: list[UUID] = []
+        """The former ids, if it was created again."""
+        self.served: UUID | None = None
+        """The id by which it was read last."""
+        self.told: _OtherId | None = None
+        """The other id that is told, if the leaders fail, or can't know it."""
+        self.returning: _OtherId | None = None
+        """The former id that is told, if the topic can't be read."""
+        self.offline: dict[int, tuple[int, ...]] = {}
+        """The replicas that are down, of the partitions that have such."""
+
+
 class Leaders:
     """The newest leaders of ``topics``.
 
@@ -81,22 +100,14 @@ class Leaders:
         """Topics that are not wanted, and known until the next description: a group often gives
         partitions back at once. They may come back as others."""
         self._cluster = Cluster({})
-        self._former: dict[str, list[UUID]] = {}
-        """The former ids of topics that were created again, also of topics that were left."""
-        self._served: dict[str, UUID] = {}
-        """The ids by which topics were read."""
+        self._known: defaultdict[str, _Topic] = defaultdict(_Topic)
+        """Also topics that were left."""
         self._ended: set[UUID] = set()
-        """Those that leaders know no longer."""
+        """The ids that leaders know no longer."""
         self._by_name: set[UUID] = set()
-        """Those that leaders can't know: they serve topics by their names."""
-        self._told: dict[str, _OtherId] = {}
-        """The other id that is told of a topic whose leaders fail, or can't know it."""
-        self._returning: dict[str, _OtherId] = {}
-        """The former id that is told of a topic that can't be read."""
+        """The ids that leaders can't know: they serve topics by their names."""
         self.is_doubtful = False
         """True if the last description told another id, and the next ones have to decide."""
-        self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
-        """The replicas that are down, of the partitions that have such, by topic."""
 
     @property
     def topics(self) -> Collection[str]:
@@ -110,8 +121,8 @@ class Leaders:
     def leave(self, topic: str) -> None:
         """Want the leaders of a topic no longer."""
         self._topics.pop(topic, None)
-        self._returning.pop(topic, None)
-        self._told.pop(topic, None)
+        known = self._known[topic]
+        known.returning = known.told = None
         self._left.add(topic)
 
     def taking(
@@ -151,7 +162,7 @@ class Leaders:
 
     def _take(self, topic: TopicDescription) -> None:
         self._cluster.update_topic(_info(topic))
-        self._offline[topic.name] = {
+        self._known[topic.name].offline = {
             each.partition: each.offline_replicas
             for each in topic.partitions
             if each.offline_replicas
@@ -159,44 +170,36 @@ class Leaders:
 
     def _judged(self, topic: TopicDescription, now: float, *, fails: bool) -> _Told:
         name, topic_id, known = topic.name, topic.topic_id, self.topic_id(topic.name)
-        if topic_id in self._former.get(name, ()):
-            if not self._returns(topic, known, now, fails=fails):
-                return _Told.FORMER
-            self._former[name] = [each for each in self._former[name] if each != topic_id]
-        self._returning.pop(name, None)
+        entry = self._known[name]
+        if topic_id is not None and topic_id in entry.former:
+            is_gone = fails and (known in self._ended or known in self._by_name)
+            is_read = known is not None and entry.served == known and not is_gone
+            before = None if is_read else entry.returning
+            entry.returning = _told_again(before, topic_id, now)
+            if not entry.returning.lasts(now, _LONGEST_ABSENCE):
+                return _Told.FORMER  # told for longer, it must be the present one
+            entry.former.remove(topic_id)
+        entry.returning = None
         if None in (known, topic_id) or topic_id == known:
-            self._told.pop(name, None)
+            entry.told = None
             return _Told.PRESENT
-        if self._served.get(name) != known:  # nothing was read by the known id
+        if entry.served != known:  # nothing was read by the known id
             self._forget((name,))
             return _Told.PRESENT
         if known in self._ended:
             return _Told.SUCCESSOR
         if not (fails or known in self._by_name):
-            self._told.pop(name, None)
+            entry.told = None
             return _Told.FORMER
-        other = self._told[name] = _told_again(self._told.get(name), topic_id, now)
-        if other.lasts(now, _LONGEST_FAILURE):
+        entry.told = _told_again(entry.told, topic_id, now)
+        if entry.told.lasts(now, _LONGEST_FAILURE):
             return _Told.SUCCESSOR
         self.is_doubtful = True
         return _Told.FORMER
 
-    def _returns(
-        self, topic: TopicDescription, known: UUID | None, now: float, *, fails: bool
-    ) -> bool:
-        """True if a former id has been told for so long that it must be the present one."""
-        name, topic_id = topic.name, topic.topic_id
-        was_read = known is not None and self._served.get(name) == known
-        other = _told_again(self._returning.get(name), topic_id, now)
-        is_gone = fails and (known in self._ended or known in self._by_name)
-        if was_read and not is_gone:
-            other = _OtherId(topic_id, now)
-        self._returning[name] = other
-        return other.lasts(now, _LONGEST_ABSENCE)
-
     def served(self, topic: str, topic_id: UUID, *, by_id: bool) -> None:
         """A leader has answered a fetch of ``topic``."""
-        self._served[topic] = topic_id
+        self._known[topic].served = topic_id
         if by_id:
             self._ended.discard(topic_id)  # a leader that has just started refused it
             self._by_name.discard(topic_id)
@@ -211,32 +214,24 @@ class Leaders:
         """Know nothing of a topic but that its id is a former one: another one has its name."""
         known = self._cluster.topics.get(topic)
         if known is not None and known.topic_id is not None:
-            former = self._former.setdefault(topic, [])
+            former = self._known[topic].former
             former.append(known.topic_id)
             del former[:-_FORMER_IDS]
             self._ended.discard(known.topic_id)
             self._by_name.discard(known.topic_id)
-        self._served.pop(topic, None)
+        self._known[topic].served = None
         self._forget((topic,))
 
     def leave_cluster(self) -> None:
         """Know nothing: another cluster has topics by these names."""
         self._cluster = Cluster({})
-        for known in (
-            self._former,
-            self._served,
-            self._ended,
-            self._by_name,
-            self._told,
-            self._returning,
-            self._offline,
-        ):
+        for known in (self._known, self._ended, self._by_name):
             known.clear()
 
     def _forget(self, topics: Iterable[str]) -> None:
         self._cluster.forget(topics)
         for topic in topics:
-            self._offline.pop(topic, None)
+            self._known[topic].offline = {}
 
     def _forget_left(self) -> None:
         self._forget(self._left)
@@ -251,7 +246,7 @@ class Leaders:
 
     def replica(self, where: TopicPartition, broker: int) -> Node | None:
         """The broker, unless it is unknown, or its copy of the partition is known to be down."""
-        if broker in self._offline.get(where.topic, {}).get(where.partition, ()):
+        if broker in self._known[where.topic].offline.get(where.partition, ()):
             return None
         return self._cluster.brokers.get(broker)
 
