@@ -163,7 +163,7 @@ def offset_of(position: Position, found: int, *, beginning: int, end: int) -> in
     return found
 
 
-# --- their offsets ------------------------------------------------------------------------------
+# --- offsets of positions -----------------------------------------------------------------------
 
 _GRACE: Final = 5.0
 """Seconds that brokers have to learn of a topic that was just created."""
