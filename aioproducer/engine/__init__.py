@@ -9,8 +9,8 @@ A room imports only rooms below it.
     sender        the coroutine: requests out, responses in, outcomes carried out
     telemetry     metrics that brokers ask for (KIP-714)
     groups        members of a consumer group: who reads what, and their requests; without I/O
-    client        what all clients share: connections by a configuration, requests to await
     transactions  sequence numbers and the transactional state machine, without I/O
+    client        what all clients share: connections by a configuration, requests to await
     network       connections, frames, versions, logins on a connection
     accumulator   batches by partition, memory, quotas
     columnar      Arrow columns into Avro, JSON and Protobuf, and their derived schemas

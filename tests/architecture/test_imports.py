@@ -40,8 +40,8 @@ def test_the_contracts_are_kept() -> None:
         ("    asyncio\n", "    asyncio\n    random\n", "random"),
         ("    network\n    accumulator |", "    accumulator |", "network"),
         (
-            "    sender | telemetry | groups\n    client | transactions\n",
-            "    client | transactions\n    sender | telemetry\n",
+            "    sender | telemetry | groups\n    transactions\n    client\n",
+            "    transactions\n    client\n    sender | telemetry\n",
             "aioproducer.engine.sender is not allowed to import aioproducer.engine.client",
         ),
     ],

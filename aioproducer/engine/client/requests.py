@@ -12,7 +12,7 @@ from aioproducer.engine.network.request import LazyMetadataResponse, SchemaReque
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation.logs import counted
-from aioproducer.model import Node, TopicPartition, has_name
+from aioproducer.model import Node, OffsetAndMetadata, TopicPartition, has_name
 
 
 class MetadataRequest(SchemaRequest):
@@ -264,3 +264,77 @@ class ListOffsetsRequest(SchemaRequest):
                 f"the response does not mention {', '.join(map(str, sorted(missing)))}"
             )
         return {partition: found[partition] for partition in self.partitions}
+
+
+NO_PRODUCER_ID: Final = -1
+
+
+class Response(NamedTuple):
+    """The content of a coordinator's response."""
+
+    error_code: int = 0
+    """The deciding error code, if the response is about several partitions."""
+    message: str | None = None
+    """The broker's own words."""
+    partition: TopicPartition | None = None
+    """The partition of the error code."""
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = -1
+    node: Node | None = None
+    """The coordinator that was looked for."""
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
+    """The offsets of the partitions for which the group has one."""
+
+
+class CoordinatorType(IntEnum):
+    """Kafka's numbers of the kinds of coordinators."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinator(NamedTuple):
+    """The coordinator of a group, or of a transactional id."""
+
+    type: CoordinatorType
+    key: str
+
+
+_FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
+
+
+class CoordinatorLookup(SchemaRequest):
+    """Find the broker that is the coordinator; any broker knows."""
+
+    api = Api.FIND_COORDINATOR
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        kind, key = self.coordinator
+        several = version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
+        keys: dict[str, Any] = {"coordinator_keys": (key,)} if several else {"key": key}
+        return schema.FindCoordinatorRequest(key_type=kind, **keys)
+
+    def read(self, response: Any) -> Response:
+        """The coordinator's address, or an error code.
+
+        Raises :class:`ProtocolError` if it is about another key, or is no address.
+        """
+        key = self.coordinator.key
+        found = response
+        if response.coordinators is not None:
+            found = next((each for each in response.coordinators if each.key == key), None)
+        if found is None:
+            raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
+        code, message = found.error_code, found.error_message
+        if code:
+            return Response(code, message)
+        node = Node(found.node_id, found.host, found.port)
+        if node.id < 0 or not has_name(node.host):
+            raise ProtocolError(
+                f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
+            )
+        return Response(message=message, node=node)

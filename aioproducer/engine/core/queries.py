@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer.engine.client.requests import (
     ClusterDescription,
+    Coordinator,
+    CoordinatorLookup,
+    CoordinatorType,
     DescribeRequest,
     TopicDescription,
 )
 from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
 from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.engine.records.acceleration import is_compiled
-from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 from aioproducer.errors import (
     BootstrapError,
     InvalidTopicError,
@@ -267,7 +269,7 @@ def _check_topic(
 
 
 async def _coordinator(cluster: ClusterQueries, transactional_id: str) -> Node:
-    request = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
+    request = CoordinatorLookup(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
     while True:
         answer = await cluster.request(request)
         if not answer.error_code and answer.node is not None:

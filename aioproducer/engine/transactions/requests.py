@@ -12,10 +12,17 @@ more). They are abortable here, and the abort finds out the truth.
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from enum import Enum
+from typing import Any, ClassVar, Final, TypeAlias
 from uuid import UUID
 
+from aioproducer.engine.client.requests import (
+    NO_PRODUCER_ID,
+    Coordinator,
+    CoordinatorLookup,
+    CoordinatorType,
+    Response,
+)
 from aioproducer.engine.network.request import SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import (
@@ -48,7 +55,6 @@ from aioproducer.model import (
     OffsetAndMetadata,
     TopicPartition,
     TransactionHandle,
-    has_name,
 )
 
 __all__ = [
@@ -108,27 +114,6 @@ COMMON_REACTIONS: Final[Reactions] = {
 """The reactions to errors of every request; a request's own table goes before."""
 
 
-NO_PRODUCER_ID: Final = -1
-
-
-@dataclass(slots=True, repr=False)
-class Response:
-    """The content of a coordinator's response."""
-
-    error_code: int = 0
-    """The deciding error code, if the response is about several partitions."""
-    message: str | None = None
-    """The broker's own words."""
-    partition: TopicPartition | None = None
-    """The partition of the error code."""
-    producer_id: int = NO_PRODUCER_ID
-    epoch: int = -1
-    node: Node | None = None
-    """The coordinator that was looked for."""
-    offsets: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """The offsets of the partitions for which the group has one."""
-
-
 def deciding_error(
     requested: Collection[TopicPartition], codes: Mapping[TopicPartition, int]
 ) -> Response:
@@ -151,20 +136,6 @@ def assigned_producer_id(error_code: int, producer_id: int, epoch: int) -> Respo
     if not error_code and min(producer_id, epoch) < 0:
         raise ProtocolError(f"producer id {producer_id}, epoch {epoch} can't be assigned")
     return Response(error_code, producer_id=producer_id, epoch=epoch)
-
-
-class CoordinatorType(IntEnum):
-    """Kafka's numbers of the kinds of coordinators."""
-
-    GROUP = 0
-    TRANSACTION = 1
-
-
-class Coordinator(NamedTuple):
-    """The coordinator of a group, or of a transactional id."""
-
-    type: CoordinatorType
-    key: str
 
 
 class CoordinatorRequest(SchemaRequest):
@@ -257,16 +228,12 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return {topic: sorted(topics[topic]) for topic in sorted(topics)}
 
 
-_FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
-
-
-@dataclass(slots=True, repr=False)
-class FindCoordinator(CoordinatorRequest):
-    """Find the broker that is the coordinator; any broker knows."""
+@dataclass(repr=False)
+class FindCoordinator(CoordinatorLookup, CoordinatorRequest):
+    """Find the coordinator of a source's next request."""
 
     coordinator: Coordinator
 
-    api = Api.FIND_COORDINATOR
     reactions: ClassVar[Reactions] = {
         CoordinatorNotAvailableError: Reaction.RETRY,
         NotCoordinatorError: Reaction.RETRY,
@@ -282,34 +249,6 @@ class FindCoordinator(CoordinatorRequest):
         kind, key = self.coordinator
         group = f" of group {key!r}" if kind is CoordinatorType.GROUP else ""
         return f"FindCoordinator{group}"
-
-    def message(self, schema: Schema, version: int) -> Any:
-        """The request as a message."""
-        kind, key = self.coordinator
-        several = version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
-        keys: dict[str, Any] = {"coordinator_keys": (key,)} if several else {"key": key}
-        return schema.FindCoordinatorRequest(key_type=kind, **keys)
-
-    def read(self, response: Any) -> Response:
-        """The coordinator's address, or an error code.
-
-        Raises :class:`ProtocolError` if it is about another key, or is no address.
-        """
-        key = self.coordinator.key
-        found = response
-        if response.coordinators is not None:
-            found = next((each for each in response.coordinators if each.key == key), None)
-        if found is None:
-            raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
-        code, message = found.error_code, found.error_message
-        if code:
-            return Response(code, message)
-        node = Node(found.node_id, found.host, found.port)
-        if node.id < 0 or not has_name(node.host):
-            raise ProtocolError(
-                f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
-            )
-        return Response(message=message, node=node)
 
 
 _FIRST_VERSION_WITH_EPOCH_BUMP: Final = 3

@@ -15,6 +15,7 @@ from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.requests import (
     ClusterDescription,
+    CoordinatorLookup,
     DescribeRequest,
     MetadataRequest,
     PartitionDescription,
@@ -31,7 +32,6 @@ from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     CoordinatorRequest,
     EndTxn,
-    FindCoordinator,
     InitProducerId,
     OffsetFetch,
     Response,
@@ -127,10 +127,10 @@ class InMemoryCoordinator:
         """The error code for a batch of an older epoch; 0: the batch is taken."""
         return 0 if (producer_id, epoch) == self._identity else _INVALID_PRODUCER_EPOCH
 
-    def respond(self, request: CoordinatorRequest) -> Response:
+    def respond(self, request: CoordinatorRequest | CoordinatorLookup) -> Response:
         """The response to ``request``."""
         match request:
-            case FindCoordinator():
+            case CoordinatorLookup():
                 return Response(node=BROKER)
             case OffsetFetch():
                 return self._fetch(request)
@@ -267,7 +267,7 @@ class InMemoryCluster:
                 return ClusterDescription(0, CLUSTER_ID, BROKER.id, {BROKER.id: BROKER}, found)
             case InitProducerIdRequest():
                 return AssignedIdentity(0, PRODUCER_ID, 0)
-            case CoordinatorRequest():
+            case CoordinatorRequest() | CoordinatorLookup():
                 response = self.coordinator.respond(request)
                 self._show(self.coordinator.committed)
                 self.coordinator.committed.clear()
