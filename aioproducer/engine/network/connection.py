@@ -98,28 +98,20 @@ Response: TypeAlias = Any
 """A message of :func:`response_schema`, a :class:`LazyResponse`, or a usual response."""
 
 
-class ConnectionEvents:
+class ConnectionEvents(NamedTuple):
     """The callbacks of a connection."""
 
-    def __init__(
-        self,
-        ready: Callable[[Connection], None],
-        renewed: Callable[[Connection], None],
-        response: Callable[[Connection, InFlightRequest, Response, int, float], None],
-        written: Callable[[Connection, InFlightRequest], None],
-        anomaly: Callable[[Connection, str], None],
-    ) -> None:
-        self.ready = ready
-        """Requests may be sent."""
-        self.renewed = renewed
-        """Requests may be sent again: the login was renewed."""
-        self.response = response
-        """A response of so many bytes, and the time of its end. The callback raises
-        :class:`ProtocolError` for an impossible one."""
-        self.written = written
-        """A request without response was written to the socket."""
-        self.anomaly = anomaly
-        """A harmless anomaly in a response."""
+    ready: Callable[[Connection], None]
+    """Requests may be sent."""
+    renewed: Callable[[Connection], None]
+    """Requests may be sent again: the login was renewed."""
+    response: Callable[[Connection, InFlightRequest, Response, int, float], None]
+    """A response of so many bytes, and the time of its end. The callback raises
+    :class:`ProtocolError` for an impossible one."""
+    written: Callable[[Connection, InFlightRequest], None]
+    """A request without response was written to the socket."""
+    anomaly: Callable[[Connection, str], None]
+    """A harmless anomaly in a response."""
 
 
 class ConnectionSettings(NamedTuple):
