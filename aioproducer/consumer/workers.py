@@ -60,10 +60,10 @@ class _Line:
     ``one_by_one``: one at a time is in work. ``by_key``: one of each key is.
     """
 
-    def __init__(self, progress: PartitionProgress, order: Order, *, is_paused: bool) -> None:
+    def __init__(self, progress: PartitionProgress, order: Order) -> None:
         self._one_by_one = order == "partition"
         self._by_key = order == "key"
-        self.is_paused = is_paused
+        self.is_paused = False
         self.is_full = False
         """True while nothing else is taken of the partition."""
         self.is_short = False
@@ -84,6 +84,8 @@ class _Line:
         self.rest: Cursor | None = None
         """The batch that is not lined up to its end."""
         self.rest_size = 0
+        self.most = tuning.WORKERS_LINE
+        """The number of records that wait, or are in work, up to which more are lined up."""
         self.renew(progress)
 
     def renew(self, progress: PartitionProgress) -> None:
@@ -121,7 +123,7 @@ class _Line:
             self.running += 1
             return record
         waiting, unacknowledged = self.waiting, self.progress.unacknowledged
-        while waiting and (not self._by_key or len(unacknowledged) < tuning.WORKERS_LINE):
+        while waiting and (not self._by_key or len(unacknowledged) < self.most):
             record = waiting.popleft()
             self.at = record.offset
             if self._by_key and (key := record.key) is not None:
@@ -226,10 +228,20 @@ class Workers:
             self._assignment.let_go(self._assignment.owned, Hold.FULL)
             for task in (self._taking, *self._working):
                 task.cancel()
-            await asyncio.wait({self._taking})
-            while self._working:
-                self._moved.clear()
+            await self._ended_all()
+
+    async def _ended_all(self) -> None:
+        """Wait for the handlers, also if the caller is cancelled again: their records would begin
+        in the next loop."""
+        again: asyncio.CancelledError | None = None
+        while self._working or not self._taking.done():
+            self._moved.clear()
+            try:
                 await self._moved.wait()
+            except asyncio.CancelledError as error:
+                again = error
+        if again is not None:
+            raise again
 
     def close(self, seconds: float) -> None:
         """End :meth:`run` within ``seconds``, also if handlers ignore their cancellation."""
@@ -252,6 +264,7 @@ class Workers:
 
     def _look_at_end(self, task: asyncio.Task[None]) -> None:
         """A task has ended: by an error, or because there is nothing to do for it."""
+        self._moved.set()
         error = None if task.cancelled() else task.exception()
         if self._end.done():
             if error is not None:
@@ -290,21 +303,23 @@ class Workers:
         progress = self._progress.partitions[where]
         line = self._lines.get(where)
         if line is None:
-            is_paused = self._assignment.is_paused(where)
-            line = self._lines[where] = _Line(progress, self._order, is_paused=is_paused)
+            line = self._lines[where] = _Line(progress, self._order)
         elif line.progress is not progress:
             line.renew(progress)
+        line.is_paused = False  # else nothing of it would be handed out
         line.rest, line.rest_size = cursor, cursor.size
         self._waiting_bytes += cursor.size
         self._line_up(line, cursor)
-        is_enough = len(line.waiting) + len(progress.unacknowledged) >= tuning.WORKERS_LINE
+        is_enough = len(line.waiting) + len(progress.unacknowledged) >= line.most
         if is_enough or line.rest or (self._waiting_bytes >= self._room and not self._is_idle):
             line.is_full = True
             self._assignment.hold((where,), Hold.FULL)
 
     def _line_up(self, line: _Line, cursor: Cursor) -> None:
         """Line up records of a batch."""
-        room = tuning.WORKERS_LINE - len(line.waiting) - len(line.progress.unacknowledged)
+        share = self._concurrency // len(self._progress.partitions)
+        line.most = max(tuning.WORKERS_LINE, share)
+        room = line.most - len(line.waiting) - len(line.progress.unacknowledged)
         records = [*islice(cursor.records, max(room, 1))]
         line.waiting.extend(records)
         cursor.last = records[-1]
@@ -343,7 +358,7 @@ class Workers:
     def _refill(self, line: _Line) -> None:
         """Line up more if few records are left, unless others have to be first."""
         left = len(line.waiting) + len(line.progress.unacknowledged)
-        line.is_short = left > tuning.WORKERS_LINE // 2 or bool(
+        line.is_short = left > line.most * 3 // 4 or bool(
             left and self._waiting_bytes >= self._room and not self._is_idle
         )
         if line.is_short or self._is_over:
@@ -378,7 +393,6 @@ class Workers:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._working.pop(task, None)
         self._starting.discard(task)
-        self._moved.set()
         self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
 
@@ -388,12 +402,16 @@ class Workers:
         self._starting.discard(me)
         session, source, ready = self._session, self._source, self._ready
         paused = False
-        while ready and not self._is_over:
+        while ready and not (self._is_over or me.cancelling()):  # its handler may go on
             now = session.real_clock()
             long = now - source.turn_began > tuning.LONGEST_WORKERS_TURN
             if now >= session.ends or (long and not paused):
                 async with self._pause:  # meanwhile none of the others begins with a record
                     await source.pause()
+                session.look()
+                if session.silent and self._taking.done():  # an answer may never come
+                    self.drop([*self._lines])
+                    continue
                 await session.answer()
                 paused = True  # a record follows, however long the pause took
                 continue  # the group may have gone on without the member

@@ -221,4 +221,5 @@ LONGEST_WORKERS_TURN: Annotated[float, 0.0] = 0.1
 wait gather at such a pause, and start again together, so there must not be many."""
 
 WORKERS_LINE: Annotated[int, 2] = 256
-"""Unacknowledged records of a partition from which on no further batch of it is taken."""
+"""Records of a partition that wait for handlers or are in work, up to which more are lined up. It
+may have as many as its share of the handlers."""

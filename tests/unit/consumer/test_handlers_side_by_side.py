@@ -99,6 +99,39 @@ def test_a_revocation_waits_for_no_paused_record(protocol: str, order: Any) -> N
     live(life, 2)
 
 
+@each_protocol
+@each_order
+def test_a_paused_partition_that_is_lost_and_comes_back_is_read(protocol: str, order: Any) -> None:
+    """The process is stopped for longer than its session, and a handler takes long to clean up."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 200, 2)
+        done: dict[int, set[int]] = defaultdict(set)
+        hangs = asyncio.Event()
+
+        async def handle(record: ConsumerRecord) -> None:
+            if record.topic_partition == ZERO and record.offset == 5 and not hangs.is_set():
+                hangs.set()
+                try:
+                    await asyncio.sleep(1_000)
+                finally:
+                    await asyncio.sleep(5)
+            await asyncio.sleep(0.01)
+            done[record.partition].add(record.offset)
+
+        async with consumer(world, group_protocol=protocol) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=4, order=order))
+            await hangs.wait()
+            reader.pause(ZERO)
+            world.freeze(60)
+            await asyncio.sleep(200)
+            assert not reader.paused
+            assert all(done[each] == {*range(100)} for each in (0, 1))
+            running.cancel()
+
+    live(life, 2)
+
+
 # --- slow partitions ---------------------------------------------------------------------------
 
 
@@ -234,6 +267,57 @@ def test_handlers_that_never_wait_have_few_tasks(order: Any) -> None:
             running.cancel()
 
     live(life, 4)
+
+
+@pytest.mark.parametrize("order", ["key", "none"])
+def test_one_partition_may_have_all_handlers(order: Any) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
+            for number in range(3_000):
+                producer.send("orders", b"", key=b"%d" % number, partition=0)
+            await producer.flush()
+        at_work = most = 0
+
+        async def handle(_: ConsumerRecord) -> None:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            await asyncio.sleep(1)
+            at_work -= 1
+
+        async with consumer(world) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=1_000, order=order))
+            await asyncio.sleep(5)
+            running.cancel()
+        assert most == 1_000
+
+    live(life)
+
+
+# --- finish() ----------------------------------------------------------------------------------
+
+
+def test_a_finish_waits_for_no_coordinator_that_falls_silent() -> None:
+    """A record before finished ones waits for a slow one of its key, and begins no more."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 200, 1)
+        done = 0
+
+        async def handle(record: ConsumerRecord) -> None:
+            nonlocal done
+            await asyncio.sleep(30 if record.key == b"1" else 0.2)
+            done += 1
+
+        async with consumer(world, max_poll_interval_ms=600_000) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=20, order="key"))
+            await until(lambda: done > 60)
+            world.cluster.stall(1)
+            reader.finish()
+            await asyncio.wait_for(running, 100)
+            world.cluster.release(1)
+
+    live(life)
 
 
 # --- close() -----------------------------------------------------------------------------------

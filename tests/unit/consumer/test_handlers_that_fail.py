@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from aioproducer.consumer.consumer import Consumer
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, IllegalStateError
 from aioproducer.model import ConsumerRecord
 from aioproducer.observability.otel import instrument
 from aioproducer.testing import SimulatedWorld
 from tests.support.otel import InMemorySdk
 from tests.support.simulated_world import consumer, fill, live
+from tests.support.waiting import until
 
 
 async def handle(record: ConsumerRecord) -> None:
@@ -138,3 +139,65 @@ def refused(run: Any, says: str) -> None:
 
     live(life)
     assert errors[0].startswith(says)
+
+
+def test_a_foreign_cancellation_is_an_error_after_a_swallowed_one() -> None:
+    """A handler of a lost partition swallows its cancellation, and a later one meets another."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 60, 2)
+        done: list[int] = []
+        hangs = asyncio.Event()
+
+        async def handle(record: ConsumerRecord) -> None:
+            if record.partition == 0 and record.offset == 5 and not hangs.is_set():
+                hangs.set()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(1_000)
+                await asyncio.sleep(15)
+            elif record.partition == 0 and record.offset == 6 and hangs.is_set():
+                other = asyncio.ensure_future(asyncio.sleep(10))
+                other.cancel()
+                await other
+            else:
+                await asyncio.sleep(0.5)
+                done.append(record.offset)
+
+        async with consumer(world) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=2))
+            await hangs.wait()
+            world.freeze(15)
+            with pytest.raises(IllegalStateError, match="orders-0 at offset 6 was cancelled"):
+                await running
+
+    live(life, 2)
+
+
+def test_a_run_that_is_cancelled_again_waits_for_its_handlers() -> None:
+    """Else the next one would handle the same records beside them."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 1)
+        at_work: list[int] = []
+
+        async def handle(record: ConsumerRecord) -> None:
+            assert record.offset not in at_work
+            at_work.append(record.offset)
+            try:
+                await asyncio.sleep(5)
+            finally:
+                await asyncio.sleep(3)
+                at_work.remove(record.offset)
+
+        async with consumer(world) as reader:
+            for _ in range(2):
+                running = asyncio.create_task(reader.run(handle, concurrency=4, order="none"))
+                await until(lambda: len(at_work) == 4)
+                for _ in range(3):
+                    running.cancel()
+                    await asyncio.sleep(0.1)
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+                assert not at_work
+
+    live(life)
