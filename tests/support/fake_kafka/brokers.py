@@ -32,10 +32,10 @@ from tests.support.tcp_server import Handler, TcpServer
 PRODUCE, METADATA, OFFSET_FETCH, FIND_COORDINATOR, API_VERSIONS = 0, 3, 9, 10, 18
 INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 22, 24, 25, 26, 28
 PATIENCE = 60.0
+_OF_COORDINATORS: Final = FIND_COORDINATOR, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS
 _AT_ONCE: Final = (0.0, 0.0)
-_NO_LIMIT: Final = str(2**31 - 1)
 _NO_LIMITS: Final = {
-    "max.message.bytes": _NO_LIMIT,
+    "max.message.bytes": str(2**31 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 
@@ -89,8 +89,7 @@ class FakeKafka:
             METADATA: (4, 12),
             API_VERSIONS: (0, 4),
             INIT_PRODUCER_ID: (0, 4),
-            **dict.fromkeys((FIND_COORDINATOR, ADD_PARTITIONS, ADD_OFFSETS), (0, 5)),
-            **dict.fromkeys((END, COMMIT_OFFSETS), (0, 5)),
+            **dict.fromkeys(_OF_COORDINATORS, (0, 5)),
             OFFSET_FETCH: (0, 8),
         } | dict(versions or {})
         self.versions |= SASL_VERSIONS if logins is not None else {}
