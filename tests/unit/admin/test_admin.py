@@ -185,14 +185,10 @@ async def test_the_outcome_of_a_disturbed_creation_is_true(seed: int) -> None:
         before = {name for name in names if random.random() < 0.2}
         for name in before:
             kafka.create_topic(name)
-        kafka.script[Api.CREATE_TOPICS].extend(
-            Answer(
-                random.choice([0, 0, NOT_CONTROLLER, TIMED_OUT, POLICY]),
-                cut=random.random() < 0.25,
-                cut_after_writing=random.random() < 0.25,
-            )
-            for _ in range(4)
-        )
+        for kind in random.choices(["", "", "cut", "cut_after_writing"], k=6):
+            code = random.choice([0, 0, NOT_CONTROLLER, TIMED_OUT, POLICY])
+            answer = Answer(code, cut=kind == "cut", cut_after_writing=kind == "cut_after_writing")
+            kafka.script[Api.CREATE_TOPICS].append(answer)
         told: dict[str, bool] = {}
         try:
             created = await admin.create_topics(NewTopic(name, 1, 1) for name in names)
