@@ -68,7 +68,7 @@ class Commits:
         self._topic_id = topic_id
         self._doubt_topic = doubt_topic
         self._turn = asyncio.Lock()
-        """Commits overtake each other else, and the older offset would count."""
+        """Otherwise commits could overtake each other, and the older offset would count."""
         self._stats = stats
 
     async def commit(self, partitions: Iterable[TopicPartition], timeout: float) -> None:

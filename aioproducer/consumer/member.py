@@ -177,7 +177,7 @@ class Member(ABC):
         """The jobs that a commit needs now."""
 
     async def _look_for_missing(self) -> None:
-        """Have topics that do not exist in the log and in the health: a name may be mistyped."""
+        """Log topics that do not exist, and report them to health(): a name may be mistyped."""
         some = True
         while some:
             await asyncio.sleep(MISSING_TOPIC_SECONDS)

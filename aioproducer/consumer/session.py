@@ -48,8 +48,8 @@ class Session:
         self._stats = stats
 
     def joined(self, asked: float) -> None:
-        """The member is in the group, says the answer to what was sent at ``asked``, a time of the
-        real clock."""
+        """The answer to what was sent at ``asked``, a time of the real clock, says that the member
+        is in the group."""
         self.last_heartbeat = self.clock()
         self.ends = asked + self._timeout
         if self.silent and self.real_clock() < self.ends:

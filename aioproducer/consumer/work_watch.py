@@ -23,7 +23,7 @@ _WARNING: Final = 0.75
 
 class WorkWatch:
     """Has the member leave its group when a record is in work for ``longest`` seconds, or when
-    records wait and nobody asks for them as long.
+    records wait for that long and nobody asks for them.
 
     The group gives the records to another member then. Source: Kafka's ``max.poll.interval.ms``.
     """

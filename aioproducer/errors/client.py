@@ -27,7 +27,8 @@ class Disposition(Enum):
     TOPIC_REFUSED = "topic refused"
     """The batch fails; others continue; callers that wait for the topic's metadata fail at once."""
     ABORTABLE = "abortable"
-    """The batch fails; a transaction that contains it can only be aborted."""
+    """The transaction can only be aborted. A batch fails as with ``REFUSED``: each failed batch of
+    a transaction asks for that."""
     FATAL = "fatal"
     """The broker refuses the producer itself: all outstanding records fail; without a producer id,
     only the batch does."""

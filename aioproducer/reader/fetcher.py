@@ -63,7 +63,7 @@ class FetchSettings(NamedTuple):
     """Bytes that may be read ahead, of all partitions."""
     check_crcs: bool
     offset_reset: str
-    """``none``, ``earliest`` or ``latest``."""
+    """``none``, ``earliest``, ``latest`` or ``by_duration:`` with a duration."""
     lookup_timeout: float
     fetch_timeout: float
     """More than ``request_timeout_ms``: a large response may pass (:class:`ConnectionTimeouts`)."""
