@@ -46,6 +46,14 @@ def check_run(handle: Any, concurrency: Any, order: Any) -> None:
         raise ConfigError(f"order is {', '.join(map(repr, ORDERS))}, not {order!r:.80}")
 
 
+def checked_wait(max_wait_ms: Any) -> float | None:
+    """The seconds that a read waits; None: until there is something."""
+    if max_wait_ms is None:
+        return None
+    check_count("max_wait_ms", max_wait_ms)
+    return float(max_wait_ms / 1000)
+
+
 def check_count(name: str, number: Any) -> None:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ConfigError(f"{name} is an int, at least 1, not {number!r:.80}")

@@ -69,9 +69,6 @@ class Hold(IntFlag):
     """The consumer ends."""
 
 
-_PAUSED: Final = Hold.PAUSED.value
-
-
 class Handlers(Protocol):
     """The handlers that work on records side by side, if there are some."""
 
@@ -531,14 +528,11 @@ class Assignment:
         if self.handlers is not None:
             self.handlers.resume(partitions)
 
-    def is_paused(self, where: TopicPartition) -> bool:
-        """True if the application has paused a partition."""
-        return bool(self._holds.get(where, 0) & _PAUSED)
-
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that the application has paused."""
-        return frozenset(where for where, reasons in self._holds.items() if reasons & _PAUSED)
+        bit = Hold.PAUSED.value
+        return frozenset(where for where, reasons in self._holds.items() if reasons & bit)
 
     # --- moved -------------------------------------------------------------------------------
 

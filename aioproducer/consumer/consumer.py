@@ -19,6 +19,7 @@ from aioproducer.consumer.arguments import (
     check_count,
     check_group,
     check_run,
+    checked_wait,
 )
 from aioproducer.consumer.assignment import Assignment, Callback
 from aioproducer.consumer.commits import Commits
@@ -377,11 +378,10 @@ class Consumer:
 
     def _lists(self, max_records: int, max_wait_ms: int | None = None) -> Lists:
         check_count("max_records", max_records)
-        if max_wait_ms is not None:
-            check_count("max_wait_ms", max_wait_ms)
+        max_wait = checked_wait(max_wait_ms)
         self._enter_loop()
         parts = self._source, self._progress, self._member.session, self._check
-        return Lists(*parts, max_records, None if max_wait_ms is None else max_wait_ms / 1000)
+        return Lists(*parts, max_records, max_wait)
 
     async def record(self, *, max_wait_ms: int | None = None) -> ConsumerRecord | None:
         """Return the next record, or None if none comes within ``max_wait_ms`` (milliseconds) or
@@ -390,13 +390,9 @@ class Consumer:
         Asking again acknowledges the previous one. To begin a loop, or :meth:`run`, ends these
         calls: the record that they returned last is returned again.
         """
-        if max_wait_ms is not None:
-            check_count("max_wait_ms", max_wait_ms)
+        bound = PatientTimeout(checked_wait(max_wait_ms))
         if (records := self._single) is None:
             self._single = records = aiter(self)
-        if max_wait_ms is None:
-            return await anext(records, None)
-        bound = PatientTimeout(max_wait_ms / 1000)
         try:
             async with bound:
                 return await anext(records, None)
@@ -460,7 +456,7 @@ class Consumer:
         ``isolation_level="read_committed"`` if the records you read are also written in
         transactions. A position that moves without records is committed in an empty transaction.
         """
-        lists = self._lists(max_records)
+        lists = self._lists(max_records, self._options.auto_commit_interval_ms)
         self._transactional = True
         return Transactions(
             lists,
@@ -468,7 +464,6 @@ class Consumer:
             producer,
             lambda: self.group_metadata,
             self._assignment,
-            self._options.auto_commit_interval_ms / 1000,
         )
 
     # --- the partitions --------------------------------------------------------------------

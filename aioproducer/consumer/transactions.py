@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -93,8 +92,8 @@ class TransactionalWork:
 class Transactions:
     """The works of a consumer, one after another.
 
-    ``group``: the consumer as its group knows it now. ``interval``: seconds from one commit of
-    positions without records to the next.
+    ``lists``: an empty one comes when positions without records are due to be committed.
+    ``group``: the consumer as its group knows it now.
     """
 
     def __init__(
@@ -104,14 +103,12 @@ class Transactions:
         producer: TransactionalProducer,
         group: Callable[[], ConsumerGroupMetadata],
         assignment: Assignment,
-        interval: float,
     ) -> None:
         self._lists = lists
         self._progress = progress
         self._producer = producer
         self._group = group
         self._assignment = assignment
-        self._interval = interval
         self._work: TransactionalWork | None = None
 
     def __aiter__(self) -> Self:
@@ -134,15 +131,10 @@ class Transactions:
         The position moves while there are none, when the markers of transactions and aborted
         records are fetched.
         """
-        while True:
-            try:
-                async with asyncio.timeout(self._interval) as bound:
-                    return await anext(self._lists)
-            except TimeoutError:
-                if not bound.expired():
-                    raise
+        while not (records := await anext(self._lists)):
             if await in_turns(self._progress.moved()):
                 await self._commit_positions()
+        return records
 
     async def _commit_positions(self) -> None:
         """Commit positions without records. A plain commit could overtake one of a transaction."""
