@@ -190,12 +190,30 @@ class GetTelemetrySubscriptionsRequest(SchemaRequest):
 
 
 class PushTelemetryRequest(SchemaRequest):
-    """Push metrics. The response is an error code. ``values``: the fields of the message."""
+    """Push metrics. The response is an error code.
+
+    ``terminating``: this is the last push of the client. ``metrics``: OTLP's ``MetricsData``,
+    compressed.
+    """
 
     api = Api.PUSH_TELEMETRY
 
-    def __init__(self, **values: Any) -> None:
-        self._values = values
+    def __init__(
+        self,
+        *,
+        client_instance_id: UUID,
+        subscription_id: int,
+        terminating: bool,
+        compression_type: int,
+        metrics: bytes,
+    ) -> None:
+        self._values = {
+            "client_instance_id": client_instance_id,
+            "subscription_id": subscription_id,
+            "terminating": terminating,
+            "compression_type": compression_type,
+            "metrics": metrics,
+        }
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
