@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import IntFlag, auto
 from inspect import isawaitable
 from itertools import count
 from typing import Final, Protocol, TypeAlias
 
+from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats, MemberCounts
@@ -37,7 +37,6 @@ from aioproducer.foundation.logs import RoomLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.model import OffsetAndMetadata, TopicPartition
-from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.positions import Position, find_offsets, reset_position
 from aioproducer.reader.record_source import RecordSource
 
@@ -52,21 +51,6 @@ _AT_ONCE: Final = 500
 """Partitions that begin or end in one turn of the event loop. Each takes some microseconds."""
 _QUICK_LOOKUP_SECONDS: Final = 5.0
 """Seconds after which the offsets of partitions are looked up one by one."""
-
-
-class Hold(IntFlag):
-    """Why nothing of a partition is handed out."""
-
-    REVOKED = auto()
-    """The group takes it."""
-    PAUSED = auto()
-    """The application has paused it."""
-    SILENT = auto()
-    """The coordinator may have given it away."""
-    FULL = auto()
-    """Many of its records wait for handlers."""
-    CLOSED = auto()
-    """The consumer ends."""
 
 
 class Handlers(Protocol):
@@ -143,23 +127,11 @@ class Assignment:
         self._settings = settings
         self._fail = fail
         self._stats = stats
-        self._owned: dict[TopicPartition, object] = {}
-        """Each with a token of this time: the group may take a partition and give it back."""
-        self._starts: dict[TopicPartition, int] = {}
-        """The offsets that the application has sought before a partition was begun."""
-        self._fallbacks: dict[TopicPartition, int] = {}
-        """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
-        self._anew: set[TopicPartition] = set()
-        """Partitions of topics that were created again: the group's offsets are not theirs."""
+        self._owned: dict[TopicPartition, AssignedPartition] = {}
         self._turn = asyncio.Lock()
         """One callback runs at a time."""
-        self._told: set[TopicPartition] = set()
-        """Partitions whose revocation is reported to the application; they are released soon, and
-        not reported as lost."""
         self._calls: dict[object, tuple[Callback, float]] = {}
         """The callbacks that run now, and the clock's times at which they began."""
-        self._holds: dict[TopicPartition, int] = {}
-        """Why nothing of a partition is handed out."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._lost: set[TopicPartition] = set()
         """Lost partitions that were not yet reported to the application."""
@@ -177,45 +149,44 @@ class Assignment:
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions as well, once they are reported to the application."""
-        token = object()
-        self._owned.update(dict.fromkeys(partitions, token))
+        new = [AssignedPartition(where) for where in partitions]
+        self._owned.update((each.where, each) for each in new)
         try:
             await self._tell(
                 self._settings.on_assigned, lambda: partitions, lambda counts: counts.assigned_calls
             )
         except ProducerError as error:
-            if any(self._owned.get(each) is token for each in partitions):
+            if any(map(self._is_owned, new)):
                 raise
             self._warn(self._settings.on_assigned, error)  # they were lost meanwhile
-        self._start(frozenset(partitions), token)
+        self._start(new)
 
-    def _start(self, partitions: frozenset[TopicPartition], token: object) -> None:
+    def _is_owned(self, partition: AssignedPartition) -> bool:
+        """True if the group has not taken ``partition`` meanwhile."""
+        return self._owned.get(partition.where) is partition
+
+    def _start(self, partitions: Collection[AssignedPartition]) -> None:
         if partitions:
-            task = new_task(self._begin(partitions, token))
+            task = new_task(self._begin(partitions))
             self._beginning.add(task)
             task.add_done_callback(self._beginning.discard)
 
-    async def _begin(self, wanted: frozenset[TopicPartition], token: object) -> None:
+    async def _begin(self, wanted: Collection[AssignedPartition]) -> None:
         """Read ``wanted`` from the group's offsets on, as long as they are this member's."""
         backoff = self._client.backoff()
         for failures in count(1):
-            wanted = frozenset(
-                each
-                for each in wanted
-                if self._owned.get(each) is token and each not in self._source.fetcher.partitions
-            )
+            begun = self._source.fetcher.partitions
+            wanted = [each for each in wanted if self._is_owned(each) and each.where not in begun]
             if not wanted:
                 return
             try:
-                await self._begin_once(wanted, token)
+                await self._begin_once({each.where: each for each in wanted})
             except TopicAuthorizationFailedError as error:
                 self.tell(error)
-                topics = {each.topic for each in wanted}
+                topics = {each.where.topic for each in wanted}
                 if len(topics) > 1:  # the others begin
                     for topic in topics:
-                        self._start(
-                            frozenset(each for each in wanted if each.topic == topic), token
-                        )
+                        self._start([each for each in wanted if each.where.topic == topic])
                     return
             except Exception as error:
                 if not isinstance(error, ProducerError) or not self._link.may_pass(error):
@@ -232,34 +203,29 @@ class Assignment:
                 )
             await asyncio.sleep(backoff.delay(failures))
 
-    async def _begin_once(self, wanted: frozenset[TopicPartition], token: object) -> None:
-        found = await self._link.fetch_offsets(self._member(), wanted)
+    async def _begin_once(self, wanted: Mapping[TopicPartition, AssignedPartition]) -> None:
+        found = await self._link.fetch_offsets(self._member(), frozenset(wanted))
         reaction = self._link.react(found.error_code)
         if reaction is Reaction.FAIL:
             what = f"the offsets of group {self._link.group_id!r}"
             raise error_about(what, found.error_code, Api.OFFSET_FETCH)
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
-        reset: list[TopicPartition] = []
+        reset: dict[TopicPartition, AssignedPartition] = {}
         for number, (where, committed) in enumerate(found.offsets.items(), start=1):
-            start = committed
-            if where in self._anew:
-                start = committed = None
-            if where in self._starts:
-                start = OffsetAndMetadata(self._starts[where])
-            elif start is None and where in self._fallbacks:
-                start = OffsetAndMetadata(self._fallbacks[where])
-            if start is None:
-                reset.append(where)
+            partition = wanted[where]
+            place = partition.place(committed)
+            if place is None:
+                reset[where] = partition
             else:
-                self._add(where, start, None if committed is None else committed.offset, token)
+                self._add(partition, place, None if partition.is_anew else committed)
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
         if reset:
-            await self._reset(await self._places(reset, token), token)
+            await self._reset(await self._places(reset), reset)
 
     async def _places(
-        self, partitions: Collection[TopicPartition], token: object
+        self, partitions: Mapping[TopicPartition, AssignedPartition]
     ) -> dict[TopicPartition, Position]:
         """The positions at which to begin partitions for which the group has no offset.
 
@@ -270,20 +236,22 @@ class Assignment:
         place = reset_position(self._settings.offset_reset)
         if place == "beginning":
             return dict.fromkeys(partitions, place)
-        new = {**await self._new_among(partitions), **dict.fromkeys(self._anew, True)}
+        new = {**await self._new_among(partitions)}
+        new |= {where: True for where, each in partitions.items() if each.is_anew}
         if place is not None:
             return {each: "beginning" if each in new else place for each in partitions}
-        for each in partitions:
-            self._refuse(each, token, created_again=new.get(each, False))
+        for where, each in partitions.items():
+            self._refuse(each, created_again=new.get(where, False))
         return {}
 
-    def _refuse(self, where: TopicPartition, token: object, *, created_again: bool) -> None:
+    def _refuse(self, partition: AssignedPartition, *, created_again: bool) -> None:
         """Raise the error of a partition that can't begin, in its turn, until it is sought."""
-        if self._owned.get(where) is not token:
+        if not self._is_owned(partition):
             return
-        if where in self._starts:  # it was sought meanwhile
-            self._add(where, OffsetAndMetadata(self._starts[where]), None, token)
+        if partition.sought is not None:  # meanwhile
+            self._add(partition, OffsetAndMetadata(partition.sought), None)
             return
+        where = partition.where
         advice = "seek() to an offset, or set auto_offset_reset to 'earliest' or 'latest'"
         error = (
             TopicRecreatedError(
@@ -297,14 +265,20 @@ class Assignment:
         )
         self._source.fetcher.refuse(where, error)
 
-    async def _reset(self, places: Mapping[TopicPartition, Position], token: object) -> None:
+    async def _reset(
+        self,
+        places: Mapping[TopicPartition, Position],
+        partitions: Mapping[TopicPartition, AssignedPartition],
+    ) -> None:
         """Begin partitions at their places, each as soon as it can be."""
         try:
-            await self._reset_some(places, token, _QUICK_LOOKUP_SECONDS)
+            await self._reset_some(places, partitions, _QUICK_LOOKUP_SECONDS)
         except ProducerTimeoutError:  # one of the leaders must not keep the others waiting
             outcomes = await asyncio.gather(
                 *(
-                    new_task(self._reset_some({each: places[each] for each in some}, token, None))
+                    new_task(
+                        self._reset_some({each: places[each] for each in some}, partitions, None)
+                    )
                     for some in await divided(self._client, places)
                 ),
                 return_exceptions=True,
@@ -314,7 +288,10 @@ class Assignment:
                     raise outcome from None
 
     async def _reset_some(
-        self, places: Mapping[TopicPartition, Position], token: object, timeout: float | None
+        self,
+        places: Mapping[TopicPartition, Position],
+        partitions: Mapping[TopicPartition, AssignedPartition],
+        timeout: float | None,
     ) -> None:
         found = await find_offsets(
             self._client,
@@ -323,23 +300,24 @@ class Assignment:
             self._settings.longest_call if timeout is None else timeout,
         )
         for number, (where, offset) in enumerate(found.items(), start=1):
-            self._add(where, OffsetAndMetadata(offset), None, token)
+            self._add(partitions[where], OffsetAndMetadata(offset), None)
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
 
     def _add(
-        self, where: TopicPartition, start: OffsetAndMetadata, committed: int | None, token: object
+        self,
+        partition: AssignedPartition,
+        place: OffsetAndMetadata,
+        committed: OffsetAndMetadata | None,
     ) -> None:
-        if self._owned.get(where) is not token or where in self._progress.partitions:
+        where = partition.where
+        if not self._is_owned(partition) or where in self._progress.partitions:
             return  # it was lost meanwhile
         self._stop(where)
-        state = PartitionState(where, self._starts.pop(where, start.offset), None)
-        if start.leader_epoch is not None:
-            state.read_epoch = state.position_epoch = start.leader_epoch
-        self._anew.discard(where)
-        self._progress.add(state, committed)
-        self._source.fetcher.add([state])
-        if where in self._holds:
+        partition.begin(place, committed)
+        self._progress.add(partition)
+        self._source.fetcher.add([partition.state])
+        if partition.holds:
             self._source.fetcher.pause(where)
 
     # --- taken -------------------------------------------------------------------------------
@@ -408,11 +386,6 @@ class Assignment:
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
             self._owned.pop(where, None)
-            self._told.discard(where)
-            self._holds.pop(where, None)
-            self._starts.pop(where, None)
-            self._fallbacks.pop(where, None)
-            self._anew.discard(where)
             self._stop(where)
 
     def _stop(self, where: TopicPartition) -> None:
@@ -482,30 +455,29 @@ class Assignment:
 
     def hold(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
         """Hand out nothing of ``partitions`` until they are let go."""
-        holds, begun, bit = self._holds, self._progress.partitions, reason.value
+        begun, bit = self._progress.partitions, reason.value
         paused = []
-        for where in partitions:
-            before = holds.get(where, 0)
-            holds[where] = before | bit
-            if not before and where in begun:
-                paused.append(where)
+        for each in self._those(partitions):
+            if not each.holds and each.where in begun:
+                paused.append(each.where)
+            each.holds |= bit
         if (open_one := self._source.cursor.where) is not None and open_one in paused:
             self._source.cursor.put_back(open_one)
         self._source.fetcher.pause(*paused)
 
     def let_go(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
         """One reason no longer applies."""
-        holds, begun, bit = self._holds, self._progress.partitions, reason.value
+        begun, bit = self._progress.partitions, reason.value
         resumed = []
-        for where in partitions:
-            before = holds.get(where, 0)
-            if before == bit:
-                del holds[where]
-                if where in begun:
-                    resumed.append(where)
-            elif before & bit:
-                holds[where] = before - bit
+        for each in self._those(partitions):
+            if each.holds == bit and each.where in begun:
+                resumed.append(each.where)
+            each.holds &= ~bit
         self._source.fetcher.resume(*resumed)
+
+    def _those(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
+        owned = self._owned
+        return [owned[where] for where in partitions if where in owned]
 
     def silence(self) -> None:
         """Hand out nothing: the coordinator may have given the partitions away."""
@@ -532,16 +504,17 @@ class Assignment:
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that the application has paused."""
         bit = Hold.PAUSED.value
-        return frozenset(where for where, reasons in self._holds.items() if reasons & bit)
+        return frozenset(where for where, each in self._owned.items() if each.holds & bit)
 
     # --- moved -------------------------------------------------------------------------------
 
     def seek(self, where: TopicPartition, offset: int) -> None:
         """Hand out the record at ``offset`` next."""
         if where not in self._progress.partitions:
-            self._starts[where] = offset
+            partition = self._owned[where]
+            partition.sought = offset
             if where in self._source.fetcher.partitions:  # it was refused
-                self._add(where, OffsetAndMetadata(offset), None, self._owned[where])
+                self._add(partition, OffsetAndMetadata(offset), None)
             return
         if self.handlers is not None:
             self.handlers.drop((where,))
@@ -557,21 +530,24 @@ class Assignment:
 
     def start_over(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Return the records after the group's offsets, or from ``offsets`` on if it has none."""
-        token = object()
-        again = [where for where in self._owned if where in offsets]
-        for where in again:
-            self._stop(where)
-            self._owned[where] = token
-            self._fallbacks[where] = offsets[where]
+        again = [self._again(where) for where in self.owned if where in offsets]
+        for partition in again:
+            partition.fallback = offsets[partition.where]
         self.rewind()
-        self._start(frozenset(again), token)
+        self._start(again)
+
+    def _again(self, where: TopicPartition) -> AssignedPartition:
+        """Stop reading a partition, which is to be begun once more."""
+        self._stop(where)
+        self._owned[where] = again = self._owned[where].again()
+        return again
 
     def recreated(self, topic: str) -> bool:
         """A topic was deleted and created again: read it from its beginning.
 
         Without a reset, the application has to decide: its partitions are refused.
         """
-        again = [where for where in self._owned if where.topic == topic]
+        wheres = [where for where in self._owned if where.topic == topic]
         resets = reset_position(self._settings.offset_reset) is not None
         logger.warning(
             "Group %r: topic %r was deleted and created again: its offsets mean other records, "
@@ -581,15 +557,12 @@ class Assignment:
             "it is read from its beginning" if resets else "each partition waits for a seek()",
         )
         if self.handlers is not None:
-            self.handlers.drop(again)
-        token = object()
-        for where in again:
-            self._stop(where)
-            self._owned[where] = token
-            self._starts.pop(where, None)
-            self._fallbacks.pop(where, None)
-        self._anew.update(again)
-        self._start(frozenset(again), token)
+            self.handlers.drop(wheres)
+        again = [self._again(where) for where in wheres]
+        for partition in again:
+            partition.sought = partition.fallback = None
+            partition.is_anew = True
+        self._start(again)
         return True
 
     def handlers_ended(self) -> None:
@@ -609,9 +582,7 @@ class Assignment:
 
     def _untold(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """This member's partitions among ``partitions`` whose end is still to be reported."""
-        return frozenset(
-            each for each in partitions if each in self._owned and each not in self._told
-        )
+        return frozenset(each.where for each in self._those(partitions) if not each.is_told)
 
     async def _tell_of_losses(self) -> None:
         def take() -> frozenset[TopicPartition]:
@@ -624,7 +595,8 @@ class Assignment:
     async def _tell_of_revocation(self, partitions: Collection[TopicPartition]) -> None:
         def take() -> frozenset[TopicPartition]:
             revoked = self._untold(partitions)  # others were lost meanwhile
-            self._told.update(revoked)
+            for each in self._those(revoked):
+                each.is_told = True
             return revoked
 
         try:

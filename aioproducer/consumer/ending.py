@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
-from aioproducer.consumer.assignment import Hold
+from aioproducer.consumer.assigned_partition import Hold
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.parts import ConsumerParts
 from aioproducer.engine.client.cluster_client import ClusterClient

@@ -8,11 +8,11 @@ unacknowledged record, so a commit never passes a gap.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from math import inf
 from typing import Final
 
+from aioproducer.consumer.assigned_partition import AssignedPartition, Work
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import NO_EPOCH, Cursor, PartitionState
 
@@ -20,99 +20,59 @@ _AT_ONCE: Final = 1_000
 """Partitions that are looked at in one step. Each takes some microseconds."""
 
 
-class PartitionProgress:
-    """A partition of the member, from its assignment to its loss."""
-
-    __slots__ = ("begun", "committed", "running", "start", "state", "unacknowledged", "waiting")
-
-    def __init__(self, state: PartitionState, committed: int | None) -> None:
-        self.state = state
-        self.start = state.position
-        self.committed = committed
-        """The group's offset, as far as it is known; None: there is none."""
-        self.unacknowledged: dict[int, float] = {}
-        """The offsets that were taken side by side, in their order, and when the application began
-        with them; infinite: they wait for others."""
-        self.waiting = deque[ConsumerRecord]()
-        """The records after them that wait for handlers. The position is after these."""
-        self.running = 0
-        """The number of them that the application works on now."""
-        self.begun = -1
-        """The highest offset that the application has begun to work on."""
-
-    @property
-    def done(self) -> int:
-        """The group's offset, or the first one that was read if it has none."""
-        return self.start if self.committed is None else self.committed
-
-    def take(self, offset: int) -> None:
-        """The record at ``offset`` waits for others to be done."""
-        self.unacknowledged[offset] = inf
-
-    def begin(self, offset: int, now: float) -> None:
-        """The application works on the record at ``offset`` from now on."""
-        self.unacknowledged[offset] = now
-        self.running += 1
-        self.begun = max(self.begun, offset)
-
-
 class Progress:
-    """The partitions of one member."""
+    """The partitions that a member reads."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.acknowledged = asyncio.Event()
         """Set when the application is done with something."""
-        self.partitions: dict[TopicPartition, PartitionProgress] = {}
+        self.partitions: dict[TopicPartition, AssignedPartition] = {}
         self.record: ConsumerRecord | None = None
         """The record that a loop over records works on."""
         self._uncommitted: set[TopicPartition] = set()
         """Partitions that went to other members before their records were committed."""
         self.batch_of: object = None
         """The loop that has got the last batch."""
-        self._batch: list[tuple[PartitionProgress, int]] = []
+        self._batch: list[tuple[Work, int]] = []
         """The first offsets of what a loop over batches works on."""
         self._late: ConsumerRecord | None = None
         """A loop's record of a partition that is this member's no longer."""
-        self._left: list[PartitionProgress] = []
-        """Such partitions, on which the application still works."""
+        self._left: list[Work] = []
+        """What the application still works on, of partitions that went or were moved."""
         self._seen: tuple[ConsumerRecord | None, float] = None, 0.0
         """The record of a loop that was looked at last, and when it was first seen."""
         self._cursor = cursor
 
     # --- the partitions ----------------------------------------------------------------------
 
-    def add(self, state: PartitionState, committed: int | None) -> None:
+    def add(self, partition: AssignedPartition) -> None:
         """Begin with a partition."""
-        self.partitions[state.where] = PartitionProgress(state, committed)
-        self._uncommitted.discard(state.where)  # its records come again, here
+        self.partitions[partition.where] = partition
+        self._uncommitted.discard(partition.where)  # its records come again, here
 
     def release(self, where: TopicPartition) -> None:
         """End with a partition; what the application still does for it has no effect."""
-        progress = self.partitions[where]
-        got = min(self._behind_records(where), progress.state.taken)
-        if progress.unacknowledged or progress.waiting or progress.done < got:
+        partition = self.partitions[where]
+        got = min(self._behind_records(where), partition.state.taken)
+        if partition.work.offsets or partition.work.waiting or partition.done < got:
             self._uncommitted.add(where)
         if (record := self.record) is not None and record.topic_partition == where:
             self.record, self._late = None, record
             self._uncommitted.add(where)
-        if progress.running:
-            self._left.append(progress)
+        self._leave(partition.work)
         del self.partitions[where]
         self.acknowledged.set()
 
     # --- handing out -------------------------------------------------------------------------
 
-    def acknowledge(self, progress: PartitionProgress, offset: int) -> None:
+    def acknowledge(self, work: Work, offset: int) -> None:
         """The application is done with the record at ``offset``."""
-        progress.running -= 1
-        progress.unacknowledged.pop(offset, None)
+        work.finish(offset)
         self.acknowledged.set()
 
-    def leave(self, progress: PartitionProgress, offset: int) -> None:
+    def leave(self, work: Work, offset: int) -> None:
         """The application has given the record at ``offset`` up: it stays unacknowledged."""
-        progress.running -= 1
-        if offset in progress.unacknowledged:  # else the position was moved meanwhile
-            progress.unacknowledged[offset] = inf
+        work.leave(offset)
         self.acknowledged.set()
 
     def began_batch(
@@ -121,16 +81,15 @@ class Progress:
         """``loop`` works on records from these offsets on."""
         self.batch_of = loop
         for where, offset in firsts:
-            progress = self.partitions[where]
-            progress.begin(offset, now)
-            self._batch.append((progress, offset))
+            work = self.partitions[where].work
+            work.begin(offset, now)
+            self._batch.append((work, offset))
 
     def finish(self) -> None:
         """The loop is done with its record, or its batch."""
         self.record = self._late = None
-        for progress, offset in self._batch:
-            progress.running -= 1
-            progress.unacknowledged.pop(offset, None)
+        for work, offset in self._batch:
+            work.finish(offset)
         self._batch.clear()
         self.acknowledged.set()
 
@@ -154,11 +113,13 @@ class Progress:
 
     def _renew(self, where: TopicPartition) -> None:
         """Restart a partition: what is in work of it counts no longer."""
-        old = self.partitions[where]
-        new = self.partitions[where] = PartitionProgress(old.state, old.committed)
-        new.start = old.start
-        if old.running:
-            self._left.append(old)
+        partition = self.partitions[where]
+        self._leave(partition.work)
+        partition.work = Work(where)
+
+    def _leave(self, work: Work) -> None:
+        if work.running:
+            self._left.append(work)
 
     # --- what is where -----------------------------------------------------------------------
 
@@ -179,27 +140,35 @@ class Progress:
         """True while the application works on a record of one of ``partitions``."""
         record = self.record
         return any(
-            progress.running or (record is not None and record.topic_partition == where)
+            partition.work.running or (record is not None and record.topic_partition == where)
             for where in partitions
-            if (progress := self.partitions.get(where)) is not None
+            if (partition := self.partitions.get(where)) is not None
         )
 
     @property
     def loop_works(self) -> bool:
         """True while a loop works on something that is still this member's."""
-        return self.record is not None or any(
-            self.partitions.get(progress.state.where) is progress for progress, _ in self._batch
-        )
+        return self.record is not None or any(self.counts(work) for work, _ in self._batch)
+
+    def work_of(self, where: TopicPartition) -> Work | None:
+        """The application's work on a partition; None: it is not read."""
+        partition = self.partitions.get(where)
+        return None if partition is None else partition.work
+
+    def counts(self, work: Work) -> bool:
+        """True if ``work`` is that of a partition of this member that was not moved since."""
+        return self.work_of(work.where) is work
 
     @property
     def is_idle(self) -> bool:
         """True if the application works on nothing, nor on what it has lost."""
         return not (self.record or self._late or any(each.running for each in self._all()))
 
-    def _all(self) -> Iterator[PartitionProgress]:
-        """The partitions, and those of the past on which the application still works."""
+    def _all(self) -> Iterator[Work]:
+        """What the application works on, also of partitions that went or were moved."""
         self._left = [each for each in self._left if each.running]
-        yield from self.partitions.values()
+        for partition in self.partitions.values():
+            yield partition.work
         yield from self._left
 
     def oldest(self, now: float) -> tuple[TopicPartition, int, float] | None:
@@ -208,9 +177,9 @@ class Progress:
         For a loop's record that is the time of the first call that has seen it.
         """
         found = [
-            (began, progress.state.where, offset)
-            for progress in self._all()
-            for offset, began in progress.unacknowledged.items()
+            (began, work.where, offset)
+            for work in self._all()
+            for offset, began in work.offsets.items()
             if began != inf
         ]
         record = self.record or self._late
@@ -231,9 +200,9 @@ class Progress:
         A partition that went and came back has another one.
         """
         return {
-            where: progress.state
+            where: partition.state
             for where in partitions
-            if (progress := self.partitions.get(where)) is not None
+            if (partition := self.partitions.get(where)) is not None
         }
 
     def take_uncommitted(self) -> frozenset[TopicPartition]:
@@ -248,14 +217,14 @@ class Progress:
         """The first unacknowledged offset of each partition, where it was not committed yet."""
         found = {}
         for where in partitions:
-            progress = self.partitions.get(where)
-            if progress is None:
+            partition = self.partitions.get(where)
+            if partition is None:
                 continue
             offset = self._offset(where)
-            if offset != progress.committed:
+            if offset != partition.committed:
                 place, epoch = self._place(where)
                 if offset < place:
-                    epoch = progress.state.position_epoch
+                    epoch = partition.state.position_epoch
                 found[where] = _at(offset, epoch)
         return found
 
@@ -264,31 +233,28 @@ class Progress:
 
         Everything before it counts as done, also what the application works on.
         """
-        found: dict[TopicPartition, tuple[PartitionProgress, OffsetAndMetadata]] = {}
-        for number, (where, progress) in enumerate([*self.partitions.items()], start=1):
+        found: dict[TopicPartition, tuple[Work, OffsetAndMetadata]] = {}
+        listed = [(partition, partition.work) for partition in self.partitions.values()]
+        for number, (partition, work) in enumerate(listed, start=1):
             if not number % _AT_ONCE:
                 yield
-            if self.partitions.get(where) is progress:
-                offset, epoch = self._place(where)
-                if offset != progress.done:
-                    found[where] = progress, _at(offset, epoch)
-        return {
-            where: offset
-            for where, (progress, offset) in found.items()
-            if self.partitions.get(where) is progress
-        }
+            if self.counts(work):
+                offset, epoch = self._place(work.where)
+                if offset != partition.done:
+                    found[work.where] = work, _at(offset, epoch)
+        return {where: offset for where, (work, offset) in found.items() if self.counts(work)}
 
     def committed(self, where: TopicPartition, offset: int) -> None:
         """The group has taken ``offset``."""
-        if (progress := self.partitions.get(where)) is not None:
-            progress.committed = offset
+        if (partition := self.partitions.get(where)) is not None:
+            partition.committed = offset
 
     def _offset(self, where: TopicPartition) -> int:
-        progress = self.partitions[where]
-        if progress.unacknowledged:
-            return next(iter(progress.unacknowledged))
-        if progress.waiting:
-            return progress.waiting[0].offset
+        work = self.partitions[where].work
+        if work.offsets:
+            return next(iter(work.offsets))
+        if work.waiting:
+            return work.waiting[0].offset
         record = self.record
         if record is not None and record.topic_partition == where:
             return record.offset

@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
+from aioproducer.consumer.assigned_partition import Work
 from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.loops import Lists
-from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
 from aioproducer.engine.groups.requests import partitions_may_have_moved
 from aioproducer.errors import (
@@ -151,16 +152,16 @@ class Transactions:
         first: dict[TopicPartition, int] = {}
         for record in records:
             first.setdefault(record.topic_partition, record.offset)
-        partitions = {where: self._progress.partitions.get(where) for where in first}
+        works = {where: self._progress.work_of(where) for where in first}
         offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
         commits = False
         try:
             try:
                 async with self._producer.transaction():
                     yield
-                    self._check_owned(partitions)
+                    self._check_owned(works)
                     offsets = await in_turns(self._progress.moved())
-                    partitions = {where: self._progress.partitions.get(where) for where in offsets}
+                    works = {where: self._progress.work_of(where) for where in offsets}
                     if offsets:
                         await self._producer.send_offsets_to_transaction(offsets, self._group())
                     commits = True
@@ -181,14 +182,14 @@ class Transactions:
                 error,
             )
             return
-        for where, progress in partitions.items():
-            if progress is not None:
-                progress.committed = offsets[where].offset
+        for where, work in works.items():
+            if work is not None and self._progress.counts(work):
+                self._progress.committed(where, offsets[where].offset)
         self._progress.finish()
 
-    def _check_owned(self, partitions: Mapping[TopicPartition, PartitionProgress | None]) -> None:
-        for where, progress in partitions.items():
-            if progress is None or self._progress.partitions.get(where) is not progress:
+    def _check_owned(self, works: Mapping[TopicPartition, Work | None]) -> None:
+        for where, work in works.items():
+            if work is None or not self._progress.counts(work):
                 raise kafka_error(
                     ErrorCode.ILLEGAL_GENERATION, f"{where} is not this member's any more"
                 )

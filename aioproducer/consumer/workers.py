@@ -11,8 +11,9 @@ from math import inf
 from operator import length_hint
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.consumer.assignment import Assignment, Hold
-from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
+from aioproducer.consumer.assignment import Assignment
+from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.session import Session
 from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
 from aioproducer.foundation import tuning
@@ -29,6 +30,7 @@ Handle: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any]]
 Order: TypeAlias = Literal["partition", "key", "none"]
 """The records that are handled one after another: those of a partition, of a key, or none."""
 
+_PAUSED: Final = Hold.PAUSED.value
 ORDERS: Final = ("partition", "key", "none")
 _RECORD_OBJECTS: Final = 400
 """Bytes of the objects around the key and the value of a record, about."""
@@ -60,12 +62,9 @@ class _Line:
     ``one_by_one``: one at a time is in work. ``by_key``: one of each key is.
     """
 
-    def __init__(self, progress: PartitionProgress, order: Order) -> None:
+    def __init__(self, partition: AssignedPartition, order: Order) -> None:
         self._one_by_one = order == "partition"
         self._by_key = order == "key"
-        self.is_paused = False
-        self.is_full = False
-        """True while nothing else is taken of the partition."""
         self.is_short = False
         """True: no more could be lined up when a piece came to its end."""
         self.at = -1
@@ -86,24 +85,34 @@ class _Line:
         self.rest_size = 0
         self.most = tuning.WORKERS_LINE
         """The number of records that wait, or are in work, up to which more are lined up."""
-        self.renew(progress)
+        self.renew(partition)
 
-    def renew(self, progress: PartitionProgress) -> None:
+    def renew(self, partition: AssignedPartition) -> None:
         """The partition begins at another place, or anew."""
-        self.progress = progress
-        self.waiting = progress.waiting
+        self.partition, self.work = partition, partition.work
+        self.waiting = self.work.waiting
 
     @property
     def where(self) -> TopicPartition:
         """The partition."""
-        return self.progress.state.where
+        return self.work.where
+
+    @property
+    def is_paused(self) -> bool:
+        """True if the application has paused the partition."""
+        return bool(self.partition.holds & _PAUSED)
+
+    @property
+    def is_full(self) -> bool:
+        """True while nothing else is taken of the partition."""
+        return bool(self.partition.holds & Hold.FULL.value)
 
     @property
     def is_ready(self) -> bool:
         """True if a record may begin."""
-        if self.is_paused or (self._one_by_one and self.running):
+        if not (self.waiting or self.freed) or (self._one_by_one and self.running):
             return False
-        return bool(self.waiting or self.freed)
+        return not self.partition.holds & _PAUSED
 
     @property
     def is_empty(self) -> bool:
@@ -122,15 +131,15 @@ class _Line:
             self.uncounted -= _size_of(record)
             self.running += 1
             return record
-        waiting, unacknowledged = self.waiting, self.progress.unacknowledged
-        while waiting and (not self._by_key or len(unacknowledged) < self.most):
+        waiting, offsets = self.waiting, self.work.offsets
+        while waiting and (not self._by_key or len(offsets) < self.most):
             record = waiting.popleft()
             self.at = record.offset
             if self._by_key and (key := record.key) is not None:
                 if (lane := self.lanes.get(key)) is not None:
                     lane.append(record)
                     self.uncounted += _size_of(record)
-                    self.progress.take(record.offset)
+                    self.work.take(record.offset)
                     continue
                 self.lanes[key] = deque()
             self.running += 1
@@ -149,13 +158,13 @@ class _Line:
     def drop(self, *, but_gaps: bool) -> None:
         """Forget what waits, which stays unacknowledged. ``but_gaps``: keep what is before a
         record that was begun."""
-        progress = self.progress
+        work = self.work
         for record in self.waiting:
-            progress.take(record.offset)
+            work.take(record.offset)
         self.waiting.clear()
         self.pieces.clear()
         self.end = inf
-        last = progress.begun if but_gaps else -1
+        last = work.begun if but_gaps else -1
         for lane in self.lanes.values():
             while lane and lane[-1].offset > last:
                 self.uncounted -= _size_of(lane.pop())
@@ -300,26 +309,24 @@ class Workers:
     def _begin_batch(self, cursor: Cursor) -> None:
         where = cursor.where
         assert where is not None
-        progress = self._progress.partitions[where]
+        partition = self._progress.partitions[where]
         line = self._lines.get(where)
         if line is None:
-            line = self._lines[where] = _Line(progress, self._order)
-        elif line.progress is not progress:
-            line.renew(progress)
-        line.is_paused = False  # else nothing of it would be handed out
+            line = self._lines[where] = _Line(partition, self._order)
+        elif line.work is not partition.work:
+            line.renew(partition)
         line.rest, line.rest_size = cursor, cursor.size
         self._waiting_bytes += cursor.size
         self._line_up(line, cursor)
-        is_enough = len(line.waiting) + len(progress.unacknowledged) >= line.most
+        is_enough = len(line.waiting) + len(line.work.offsets) >= line.most
         if is_enough or line.rest or (self._waiting_bytes >= self._room and not self._is_idle):
-            line.is_full = True
             self._assignment.hold((where,), Hold.FULL)
 
     def _line_up(self, line: _Line, cursor: Cursor) -> None:
         """Line up records of a batch."""
         share = self._concurrency // len(self._progress.partitions)
         line.most = max(tuning.WORKERS_LINE, share)
-        room = line.most - len(line.waiting) - len(line.progress.unacknowledged)
+        room = line.most - len(line.waiting) - len(line.work.offsets)
         records = [*islice(cursor.records, max(room, 1))]
         line.waiting.extend(records)
         cursor.last = records[-1]
@@ -357,7 +364,7 @@ class Workers:
 
     def _refill(self, line: _Line) -> None:
         """Line up more if few records are left, unless others have to be first."""
-        left = len(line.waiting) + len(line.progress.unacknowledged)
+        left = len(line.waiting) + len(line.work.offsets)
         line.is_short = left > line.most * 3 // 4 or bool(
             left and self._waiting_bytes >= self._room and not self._is_idle
         )
@@ -366,7 +373,6 @@ class Workers:
         if line.rest is not None:
             self._line_up(line, line.rest)
         if line.is_full and line.rest is None:
-            line.is_full = False
             self._assignment.let_go((line.where,), Hold.FULL)
 
     def _put_back(self, line: _Line) -> None:
@@ -417,10 +423,10 @@ class Workers:
                 continue  # the group may have gone on without the member
             paused = False
             line = next(iter(ready))
-            progress, record = line.progress, line.begin()
+            part, record = line.work, line.begin()
             if record is not None:
                 self._working[me] = record
-                progress.begin(record.offset, session.clock())
+                part.begin(record.offset, session.clock())
             if line.is_ready and record is not None:
                 ready.move_to_end(line)
             else:
@@ -439,11 +445,11 @@ class Workers:
                     raise no_coroutine_function(self._handle)
                 await work
             except BaseException as error:
-                self._progress.leave(progress, record.offset)
+                self._progress.leave(part, record.offset)
                 self._give_up(error, record)
                 raise
             else:
-                self._progress.acknowledge(progress, record.offset)
+                self._progress.acknowledge(part, record.offset)
             finally:
                 self._working[me] = None
                 self._at_work -= 1
@@ -488,14 +494,12 @@ class Workers:
         """Begin with no record of ``partitions`` until they are resumed."""
         for line in self._those_of(partitions):
             self._put_back(line)
-            line.is_paused = True
             self._ready.pop(line, None)
         self._moved.set()
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Go on with ``partitions``."""
         for line in self._those_of(partitions):
-            line.is_paused = False
             self._take_turn(line)
         self._employ()
 
@@ -509,7 +513,7 @@ class Workers:
             self._waiting_bytes -= sum(piece.size for piece in line.pieces)
             line.drop(but_gaps=but_gaps)
             self._count(line)
-            line.is_full = line.is_short = False
+            line.is_short = False
             self._ready.pop(line, None)
             self._take_turn(line)
         self._assignment.let_go(partitions, Hold.FULL)

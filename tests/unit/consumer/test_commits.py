@@ -12,12 +12,13 @@ import pytest
 from aioproducer import Producer
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
+from aioproducer.consumer.assigned_partition import AssignedPartition
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
-from aioproducer.reader.partition import Cursor, PartitionState
+from aioproducer.reader.partition import Cursor
 from aioproducer.reader.requests import FetchedPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
@@ -226,8 +227,10 @@ def test_partitions_without_records_are_committed_with_a_transaction(protocol: s
 
 def test_a_marker_behind_a_commit_is_no_record_that_another_member_repeats() -> None:
     progress = Progress(Cursor())
-    state = PartitionState(ZERO, 0, None)
-    progress.add(state, None)
+    partition = AssignedPartition(ZERO)
+    partition.begin(OffsetAndMetadata(0), None)
+    progress.add(partition)
+    state = partition.state
     written = batch(0, b"a", producer_id=7, transactional=True) + marker(1, 7, commits=True)
     fetched = FetchedPartition(0, written, 2, 2, ())
     for _ in state.taking(fetched, committed_only=False, check_crcs=True):

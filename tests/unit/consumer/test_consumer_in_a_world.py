@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
+from aioproducer.consumer.assigned_partition import AssignedPartition
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.errors import (
@@ -22,7 +23,7 @@ from aioproducer.errors import (
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from aioproducer.reader.partition import Cursor, PartitionState
+from aioproducer.reader.partition import Cursor
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import (
     ONE,
@@ -182,12 +183,14 @@ def test_a_handler_that_fails_holds_up_no_revocation() -> None:
 
 def test_a_handler_of_before_a_seek_acknowledges_nothing_behind_it() -> None:
     progress = Progress(Cursor())
-    progress.add(PartitionState(ZERO, 0, None), None)
-    old = progress.partitions[ZERO]
+    partition = AssignedPartition(ZERO)
+    partition.begin(OffsetAndMetadata(0), None)
+    progress.add(partition)
+    old = partition.work
     old.take(5)
     old.begin(5, 0.0)
     progress.sought(ZERO)
-    new = progress.partitions[ZERO]
+    new = partition.work
     new.take(5)
     new.begin(5, 1.0)
     progress.acknowledge(old, 5)

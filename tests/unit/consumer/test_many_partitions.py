@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from aioproducer.consumer import assignment
-from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Hold
+from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
+from aioproducer.consumer.assignment import Assignment, AssignmentSettings
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer import Consumer
 from aioproducer.consumer.coordinator import CoordinatorLink
@@ -304,7 +305,7 @@ async def test_reasons_to_hand_out_nothing_are_independent() -> None:
     assert all(state.paused for state in member.fetcher.partitions.values())
     member.assignment.resume(member.partitions)
     assert not any(state.paused for state in member.fetcher.partitions.values())
-    assert not member.assignment._holds
+    assert not any(each.holds for each in member.progress.partitions.values())
 
 
 # --- requests about many partitions -------------------------------------------------------------
@@ -433,8 +434,8 @@ async def test_a_leader_that_is_slow_holds_up_its_own_partitions(
     member = Member(2)
     member.assignment._client.describe = describe  # type: ignore[method-assign, assignment]
     wide = [TopicPartition("wide", number) for number in range(size)]
-    member.assignment._owned = dict.fromkeys(wide, member)
-    await member.assignment._reset(dict.fromkeys(wide, "beginning"), member)
+    member.assignment._owned = {each: AssignedPartition(each) for each in wide}
+    await member.assignment._reset(dict.fromkeys(wide, "beginning"), member.assignment._owned)
     assert asked == lookups
     assert set(member.progress.partitions) == {*wide}
 

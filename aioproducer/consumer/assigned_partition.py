@@ -1,0 +1,131 @@
+"""A partition that a group has given to a member, from then to its loss. No I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntFlag, auto
+from math import inf
+
+from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aioproducer.reader.partition import PartitionState
+
+
+class Hold(IntFlag):
+    """Why nothing of a partition is handed out."""
+
+    REVOKED = auto()
+    """The group takes it."""
+    PAUSED = auto()
+    """The application has paused it."""
+    SILENT = auto()
+    """The coordinator may have given it away."""
+    FULL = auto()
+    """Many of its records wait for handlers."""
+    CLOSED = auto()
+    """The consumer ends."""
+
+
+class Work:
+    """The records of a partition that an application has, from one place in the log on."""
+
+    __slots__ = ("begun", "offsets", "running", "waiting", "where")
+
+    def __init__(self, where: TopicPartition) -> None:
+        self.where = where
+        self.offsets: dict[int, float] = {}
+        """The unacknowledged offsets that were taken side by side, in their order, and when the
+        application began with them; infinite: they wait for others."""
+        self.waiting = deque[ConsumerRecord]()
+        """The records after them that wait for handlers. The position is after these."""
+        self.running = 0
+        """The number of them that the application works on now."""
+        self.begun = -1
+        """The highest offset that the application has begun to work on."""
+
+    def take(self, offset: int) -> None:
+        """The record at ``offset`` waits for others to be done."""
+        self.offsets[offset] = inf
+
+    def begin(self, offset: int, now: float) -> None:
+        """The application works on the record at ``offset`` from now on."""
+        self.offsets[offset] = now
+        self.running += 1
+        self.begun = max(self.begun, offset)
+
+    def finish(self, offset: int) -> None:
+        """The application is done with the record at ``offset``."""
+        self.running -= 1
+        self.offsets.pop(offset, None)
+
+    def leave(self, offset: int) -> None:
+        """The application has given the record at ``offset`` up."""
+        self.running -= 1
+        if offset in self.offsets:
+            self.offsets[offset] = inf
+
+
+class AssignedPartition:
+    """A partition of a member. A group may take it and give it back: then it is another one."""
+
+    __slots__ = (
+        "committed",
+        "fallback",
+        "holds",
+        "is_anew",
+        "is_told",
+        "sought",
+        "start",
+        "state",
+        "where",
+        "work",
+    )
+
+    def __init__(self, where: TopicPartition) -> None:
+        self.where = where
+        self.sought: int | None = None
+        """The offset that the application has sought before reading began."""
+        self.fallback: int | None = None
+        """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
+        self.is_anew = False
+        """True: its topic was created again, so the group's offset is not its own."""
+        self.is_told = False
+        """True: its revocation is reported to the application; it is released soon, and not
+        reported as lost."""
+        self.holds = 0
+        """The reasons for which nothing of it is handed out, as of :class:`Hold`."""
+        self.state: PartitionState
+        """What is read of it, once reading has begun."""
+        self.start = 0
+        """The offset at which reading began."""
+        self.committed: int | None = None
+        """The group's offset, as far as it is known; None: there is none."""
+        self.work = Work(where)
+
+    def again(self) -> AssignedPartition:
+        """The same partition, to be begun once more."""
+        new = AssignedPartition(self.where)
+        new.sought, new.fallback, new.is_anew = self.sought, self.fallback, self.is_anew
+        new.holds, new.is_told = self.holds, self.is_told
+        return new
+
+    def place(self, committed: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
+        """Where reading begins if the group has this offset; None: where a reset says."""
+        if self.sought is not None:
+            return OffsetAndMetadata(self.sought)
+        if committed is not None and not self.is_anew:
+            return committed
+        return None if self.fallback is None else OffsetAndMetadata(self.fallback)
+
+    def begin(self, place: OffsetAndMetadata, committed: OffsetAndMetadata | None) -> None:
+        """Read from ``place`` on, unless another offset was sought meanwhile."""
+        self.start = place.offset if self.sought is None else self.sought
+        self.state = PartitionState(self.where, self.start, None)
+        if place.leader_epoch is not None:
+            self.state.read_epoch = self.state.position_epoch = place.leader_epoch
+        self.committed = None if committed is None else committed.offset
+        self.sought, self.is_anew = None, False
+
+    @property
+    def done(self) -> int:
+        """The group's offset, or the first one that was read if it has none."""
+        return self.start if self.committed is None else self.committed
