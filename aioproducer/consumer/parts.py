@@ -15,12 +15,11 @@ from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import Member, MemberSettings, MemberSurroundings
-from aioproducer.consumer.metrics import ConsumerStats
+from aioproducer.consumer.metrics import ConsumerStats, consumer_telemetry
 from aioproducer.consumer.observation import Observation
 from aioproducer.consumer.options import ConsumerOptions
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
-from aioproducer.consumer.telemetry import consumer_telemetry
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import IsolationLevel

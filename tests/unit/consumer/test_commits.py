@@ -17,7 +17,7 @@ from aioproducer.consumer.progress import Progress
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.model import TopicPartition
+from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import Cursor
 from aioproducer.reader.requests import FetchedPartition
 from aioproducer.testing import SimulatedWorld

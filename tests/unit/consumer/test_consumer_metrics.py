@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
-from aioproducer.consumer.telemetry import consumer_groups
+from aioproducer.consumer.metrics import consumer_groups
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.telemetry.payload import Collector, Temporality, metrics_data
 from aioproducer.engine.telemetry.subscription import selected, telemetry_name
