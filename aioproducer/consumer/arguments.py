@@ -25,7 +25,10 @@ class ConsumerOverrides(ConsumerArguments, total=False):
 def check_group(group_id: Any, options: ConsumerOptions) -> None:
     """Raise :class:`ConfigError` for what no group takes."""
     if not isinstance(group_id, str) or not group_id.strip():
-        raise ConfigError("group_id is the name of the group, a text that is not empty")
+        raise ConfigError(
+            "group_id is the name of the group, a text that is not empty: Consumer('orders', "
+            "group_id='billing'). Without a group, read with aioproducer.reader.Reader('orders')"
+        )
     classic = options.group_protocol == "classic"
     if classic and options.heartbeat_interval_ms * 3 > options.session_timeout_ms:
         raise ConfigError(

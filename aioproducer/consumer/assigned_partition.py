@@ -23,6 +23,8 @@ class Hold(IntFlag):
     """Many of its records wait for handlers."""
     CLOSED = auto()
     """The consumer ends."""
+    UNWANTED = auto()
+    """The application has subscribed to other topics."""
 
 
 class Work:

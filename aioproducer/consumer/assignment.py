@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias
 from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.member import Topics
 from aioproducer.consumer.metrics import ConsumerStats, MemberCounts
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -97,8 +98,7 @@ class AssignmentSettings:
 class Assignment:
     """Keeps the fetcher's partitions as the group wants them. A member calls it.
 
-    ``new_among``: see :class:`GroupTopics`. ``fail`` gets an error that the application has to see,
-    ``stats`` the times of callbacks.
+    ``fail`` gets an error that the application has to see, ``stats`` the times of callbacks.
     Source: Kafka's ``ConsumerCoordinator`` (``onJoinComplete``, ``onJoinPrepare``) and
     ``ConsumerRebalanceListener``.
     """
@@ -111,7 +111,7 @@ class Assignment:
         progress: Progress,
         commits: Commits,
         member: Callable[[], Membership],
-        new_among: Callable[[Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, bool]]],
+        topics: Topics,
         settings: AssignmentSettings,
         fail: Callable[[Exception], None],
         stats: ConsumerStats,
@@ -123,7 +123,7 @@ class Assignment:
         self._progress = progress
         self._commits = commits
         self._member = member
-        self._new_among = new_among
+        self._topics = topics
         self._settings = settings
         self._fail = fail
         self._stats = stats
@@ -151,6 +151,7 @@ class Assignment:
         """Read these partitions as well, once they are reported to the application."""
         new = [AssignedPartition(where) for where in partitions]
         self._owned.update((each.where, each) for each in new)
+        self._hold_unwanted(partitions)  # the member may have asked before it was resubscribed
         try:
             await self._tell(
                 self._settings.on_assigned, lambda: partitions, lambda counts: counts.assigned_calls
@@ -236,7 +237,7 @@ class Assignment:
         place = reset_position(self._settings.offset_reset)
         if place == "beginning":
             return dict.fromkeys(partitions, place)
-        new = {**await self._new_among(partitions)}
+        new = {**await self._topics.new_among(partitions)}
         new |= {where: True for where, each in partitions.items() if each.is_anew}
         if place is not None:
             return {each: "beginning" if each in new else place for each in partitions}
@@ -487,6 +488,16 @@ class Assignment:
         """Go on: the coordinator has answered, and the member is in the group."""
         self.let_go(self.owned, Hold.SILENT)
 
+    def resubscribed(self) -> None:
+        """Hand out nothing of topics that the application does not want any more."""
+        self.let_go(self._owned, Hold.UNWANTED)
+        self._hold_unwanted(self._owned)
+
+    def _hold_unwanted(self, partitions: Iterable[TopicPartition]) -> None:
+        topics = {each.topic for each in partitions}
+        if unwanted := {each for each in topics if not self._topics.has(each)}:
+            self.hold([each for each in partitions if each.topic in unwanted], Hold.UNWANTED)
+
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of ``partitions`` until :meth:`resume`."""
         self.hold(partitions, Hold.PAUSED)
@@ -521,6 +532,15 @@ class Assignment:
         self._progress.sought(where)
         self._source.cursor.leave(where)
         self._source.fetcher.seek(where, offset)
+
+    def seek_to_committed(self, where: TopicPartition, committed: OffsetAndMetadata | None) -> None:
+        """Go on at the group's offset; None: there is none, so where this member began."""
+        if committed is not None:
+            self.seek(where, committed.offset)
+        elif where in self._progress.partitions:
+            self.seek(where, self._owned[where].start)
+        else:
+            self._owned[where].sought = None
 
     def rewind(self) -> None:
         """Hand out again what is unacknowledged."""

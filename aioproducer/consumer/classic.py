@@ -113,9 +113,7 @@ class ClassicMember(Member):
         failures, began = 0, self._clock()
         self.rebalance_began = began
         while not self._ends:
-            if not self.cooperative and self._partitions.owned:
-                self._had = tuple(self._partitions.owned)
-                await self._partitions.revoked(self._had)
+            await self._revoke_before()
             await self._settle()
             try:
                 if await self._join_once():
@@ -129,6 +127,19 @@ class ClassicMember(Member):
                 logger.debug("Joining group %r: %s", self._link.group_id, error, error=error)
             failures += 1
             await asyncio.sleep(backoff.delay(failures))
+
+    async def _revoke_before(self) -> None:
+        """Revoke all partitions, or if those that stay are read on, those of unwanted topics.
+
+        Source: Kafka's ``ConsumerCoordinator.onJoinPrepare``.
+        """
+        gone = tuple(self._partitions.owned)
+        if self.cooperative:
+            gone = tuple(each for each in gone if not self._topics.has(each.topic))
+        elif gone:
+            self._had = gone
+        if gone:
+            await self._partitions.revoked(gone)
 
     async def _join_once(self) -> bool:
         """One attempt; False: another one is due."""
@@ -302,6 +313,10 @@ class ClassicMember(Member):
     def miss_topic(self, topic: str) -> None:
         """The brokers do not know ``topic``, whose partitions the member has."""
         self._missed.add(topic)
+
+    def resubscribe(self) -> None:
+        """The application wants other topics: join again with them."""
+        self._rebalance.set()
 
     # --- refusals ----------------------------------------------------------------------------
 

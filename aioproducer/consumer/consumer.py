@@ -6,8 +6,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextvars import copy_context
+from dataclasses import replace
 from itertools import count
-from typing import Any, Final, Self, Unpack, cast
+from typing import Any, Final, Literal, Self, Unpack, cast
 from uuid import UUID
 
 from aioproducer.config import ProducerConfig, hidden_mapping, hide_secrets
@@ -126,7 +127,7 @@ class Consumer:
         hide_secrets(given)
         self._options = ConsumerOptions(**own)
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
-        self._subscription = Subscription(topics)
+        subscription = Subscription(topics, "Consumer")
         check_group(group_id, self._options)
         self.config: ProducerConfig = client_config(config, given, "Consumer", also=ALSO)
         self._timeout = self.config.max_block_ms / 1000
@@ -146,7 +147,7 @@ class Consumer:
             self.config,
             self._options,
             self._reading,
-            self._subscription,
+            subscription,
             lambda: self._commits_itself,
             (on_assigned, on_revoked, on_lost),
         )
@@ -468,6 +469,28 @@ class Consumer:
 
     # --- the partitions --------------------------------------------------------------------
 
+    def subscribe(self, *topics: TopicOrPattern) -> None:
+        """Read these topics, names or compiled patterns, instead of the present ones.
+
+        The call returns at once, and from now on no record of another topic is returned; only
+        handlers of :meth:`run` can still get some that were read ahead. The group then gives the
+        member its new partitions: those of topics that were dropped are revoked as usual, with
+        ``on_revoked`` and a commit. Those of topics that stay are read on meanwhile, except with
+        ``range``, ``roundrobin`` and ``sticky``, which revoke all partitions in a rebalance. Where
+        a new topic begins depends on the group's offsets and ``auto_offset_reset``. Source: Kafka's
+        ``KafkaConsumer.subscribe``.
+
+        Raises:
+            ConfigError: there is no topic, or an argument is none.
+            InvalidTopicError: a topic name is invalid.
+        """
+        subscription = Subscription(topics, "consumer.subscribe")
+        if self._state == "not started":
+            self._setup = replace(self._setup, subscription=subscription)
+            return
+        self._enter()
+        self._parts.subscribe(subscription)
+
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that the group has assigned to this member."""
@@ -481,15 +504,25 @@ class Consumer:
         self._check()
         return {where: self._progress.position(where) for where in self._progress.partitions}
 
-    async def seek(self, partition: TopicPartition, position: Position) -> None:
+    async def seek(
+        self, partition: TopicPartition, position: Position | Literal["committed"]
+    ) -> None:
         """Continue reading ``partition`` from another position.
+
+        ``"committed"`` is the group's offset; if the group has none, the position at which this
+        member began to read the partition.
 
         Raises:
             ConfigError: the position is invalid, or the partition is not assigned to this member.
             ProducerTimeoutError: the position was not found within ``max_block_ms``.
         """
         [where] = self._owned([partition])
-        wanted = {where: checked_position("position", position)}
+        if position == "committed":
+            committed = (await self._commits.committed(frozenset((where,)), self._timeout))[where]
+            if self._assignment.owns(where):
+                self._assignment.seek_to_committed(where, committed)
+            return
+        wanted = {where: checked_position("position", position, "committed")}
         found = await find_offsets(self._client, wanted, self._isolation, self._timeout)
         if self._assignment.owns(where):
             self._assignment.seek(where, found[where])
@@ -615,3 +648,7 @@ class Consumer:
         return await self._telemetry.client_instance_id(
             self._timeout if timeout is None else timeout
         )
+
+
+# A call without a group gets our error, which names a Reader. Type checkers still require one.
+(Consumer.__init__.__kwdefaults__ or {})["group_id"] = None

@@ -53,6 +53,8 @@ class ConsumerMember(Member):
         self._interval = self._settings.heartbeat_interval / 1000
         """Seconds; the coordinator says it with each answer."""
         self._subscribed: tuple[str, ...] = ()
+        self._resubscribed = asyncio.Event()
+        """Set when the application wants other topics."""
         self._names: dict[UUID, str] = {}
         """The topics by their ids, as far as they are known."""
         self._target: PartitionsById = {}
@@ -75,7 +77,7 @@ class ConsumerMember(Member):
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
-        self._subscribed = await self._first_topics()
+        self._subscribed = await self._wanted_topics()
         await super().run()
 
     def _new_id(self) -> str:
@@ -94,7 +96,7 @@ class ConsumerMember(Member):
 
     # --- topics ------------------------------------------------------------------------------
 
-    async def _first_topics(self) -> tuple[str, ...]:
+    async def _wanted_topics(self) -> tuple[str, ...]:
         backoff = self._link.client.backoff()
         failures = 0
         while True:
@@ -108,11 +110,15 @@ class ConsumerMember(Member):
             await asyncio.sleep(backoff.delay(failures))
 
     async def _watch_topics(self) -> None:
-        """Tell the coordinator of topics that match a pattern."""
+        """Tell the coordinator of topics that match a pattern, and of another subscription."""
         while True:
-            await asyncio.sleep(self._settings.topics_interval)
+            await _pause(self._resubscribed, self._settings.topics_interval)
             try:
-                subscribed = await self._topics.subscribed()
+                if self._resubscribed.is_set():
+                    self._resubscribed.clear()
+                    subscribed = await self._wanted_topics()
+                else:
+                    subscribed = await self._topics.subscribed()
             except ProducerError as error:
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
                 continue
@@ -120,6 +126,10 @@ class ConsumerMember(Member):
                 self._subscribed = subscribed
                 self._all = True
                 self._due.set()
+
+    def resubscribe(self) -> None:
+        """The application wants other topics: the coordinator answers with other partitions."""
+        self._resubscribed.set()
 
     def miss_topic(self, topic: str) -> None:
         """The coordinator notices it itself."""
@@ -153,7 +163,8 @@ class ConsumerMember(Member):
                 reaction = self._take(answer, asked)
             if reaction is Reaction.DONE:
                 failures = 0
-                await self._pause(max(asked + self._interval - self.session.real_clock(), 0))
+                rest = asked + self._interval - self.session.real_clock()
+                await _pause(self._due, max(rest, 0))
                 continue
             self.session.look()
             self._all = True  # the coordinator may have got the last one, or not
@@ -182,13 +193,6 @@ class ConsumerMember(Member):
     def _owned_by_id(self) -> PartitionsById:
         ids = {name: topic_id for topic_id, name in self._names.items()}
         return {ids[topic]: numbers for topic, numbers in by_topic(self._partitions.owned).items()}
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._due.wait()
-        except TimeoutError:
-            return
 
     def _take(self, answer: MemberState, asked: float) -> Reaction:
         """Take an answer; returns what is to do."""
@@ -348,6 +352,15 @@ class ConsumerMember(Member):
         if answer.error_code not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
             what = f"leaving group {self._link.group_id!r}"
             raise kafka_error(answer.error_code, f"{what}: {explain(answer.error_code)}")
+
+
+async def _pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait for ``event``, ``seconds`` at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
 
 
 def _too_old(why: str) -> UnsupportedVersionError:

@@ -91,8 +91,17 @@ class Topics(Protocol):
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
         """The id of each topic that exists."""
 
-    async def look_for_missing(self) -> bool:
-        """Look for topics that were not seen so far. False: there is no such name."""
+    def has(self, topic: str) -> bool:
+        """True if ``topic`` is wanted, by its name or by a pattern."""
+
+    async def new_among(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, bool]:
+        """The partitions that did not exist when the member subscribed to their topic; True: it was
+        created again."""
+
+    async def look_for_missing(self) -> None:
+        """Look for topics that were not seen so far."""
 
 
 class MemberSurroundings(NamedTuple):
@@ -178,11 +187,10 @@ class Member(ABC):
 
     async def _look_for_missing(self) -> None:
         """Log topics that do not exist, and report them to health(): a name may be mistyped."""
-        some = True
-        while some:
+        while True:
             await asyncio.sleep(MISSING_TOPIC_SECONDS)
             try:
-                some = await self._topics.look_for_missing()
+                await self._topics.look_for_missing()
             except ProducerError as error:
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
 
@@ -206,6 +214,10 @@ class Member(ABC):
     @abstractmethod
     def miss_topic(self, topic: str) -> None:
         """The brokers do not know ``topic``, whose partitions the member has."""
+
+    @abstractmethod
+    def resubscribe(self) -> None:
+        """The application wants other topics: tell the group."""
 
     @abstractmethod
     def refused(self, code: int) -> bool:

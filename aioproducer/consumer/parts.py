@@ -92,7 +92,7 @@ class ConsumerParts:
             self.progress,
             self.commits,
             identity,
-            topics.new_among,
+            topics,
             _assignment_settings(setup),
             fail,
             stats,
@@ -138,6 +138,12 @@ class ConsumerParts:
         self._topics.leave_cluster()
         self.member.leave_cluster()
         return True
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Want other topics from now on."""
+        if self._topics.subscribe(subscription):
+            self.assignment.resubscribed()
+            self.member.resubscribe()
 
     def _labels(self) -> dict[str, str]:
         """The attributes of a consumer by KIP-714, as far as they are known."""

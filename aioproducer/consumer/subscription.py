@@ -32,19 +32,22 @@ TopicOrPattern: TypeAlias = str | re.Pattern[str]
 
 
 class Subscription:
-    """The topics that a consumer wants. Raises :class:`ConfigError` if there are none."""
+    """The topics that a consumer wants. ``call``: the callable that takes them, for errors.
 
-    def __init__(self, topics: tuple[Any, ...]) -> None:
+    Raises :class:`ConfigError` if there are none.
+    """
+
+    def __init__(self, topics: tuple[Any, ...], call: str) -> None:
         self._names: tuple[str, ...] = ()
         self._patterns: list[re.Pattern[str]] = []
         if not topics:
-            raise ConfigError("name at least one topic: Consumer('orders', group_id='billing')")
+            raise ConfigError(f"name at least one topic: {call}('orders', ...)")
         names: dict[str, None] = {}
         for each in topics:
             if isinstance(each, list | tuple | set | frozenset):
                 raise ConfigError(
-                    f"Consumer() takes topics one by one, not a {type(each).__name__}: "
-                    "Consumer('orders', 'payments', ...), or Consumer(*topics, ...)"
+                    f"{call}() takes topics one by one, not a {type(each).__name__}: "
+                    f"{call}('orders', 'payments', ...), or {call}(*topics, ...)"
                 )
             if not isinstance(each, re.Pattern):
                 names[checked_topic(each)] = None
@@ -60,6 +63,10 @@ class Subscription:
     def names_it(self, topic: str) -> bool:
         """True if ``topic`` is subscribed to by its name."""
         return topic in self._names
+
+    def has(self, topic: str) -> bool:
+        """True if ``topic`` is subscribed to by its name, or matches a pattern."""
+        return topic in self._names or any(each.fullmatch(topic) for each in self._patterns)
 
     @property
     def wanted(self) -> tuple[TopicOrPattern, ...]:
@@ -96,11 +103,11 @@ class GroupTopics:
         self._client = client
         self._group_id = group_id
         self._begins_early = offset_reset == "earliest"
-        self._first: dict[tuple[str, UUID | None], float] | None = (
-            {} if self._begins_early else None
-        )
-        """The number of partitions of each topic by name and id when the member started, infinite
-        for a topic with an error; None: they are not known yet."""
+        self._first: dict[tuple[str, UUID | None], float] = {}
+        """The number of partitions of each topic by name and id when it was subscribed to, infinite
+        for a topic with an error."""
+        self._noted: Subscription | None = subscription if self._begins_early else None
+        """The subscription whose topics are noted there; None: they are not known yet."""
         self._unseen: dict[TopicOrPattern, str] = dict.fromkeys(subscription.wanted, "")
         """The names and patterns of which no topic was seen so far, and what a look has found."""
 
@@ -108,41 +115,63 @@ class GroupTopics:
         """True if ``topic`` is wanted by its name, False if by a pattern."""
         return self._subscription.names_it(topic)
 
+    def has(self, topic: str) -> bool:
+        """True if ``topic`` is wanted, by its name or by a pattern."""
+        return self._subscription.has(topic)
+
+    def subscribe(self, subscription: Subscription) -> bool:
+        """Want other topics from now on. False: they are the same as before."""
+        if set(subscription.wanted) == set(self._subscription.wanted):
+            return False
+        self._subscription = subscription
+        self._unseen = dict.fromkeys(subscription.wanted, "")
+        if self._begins_early:
+            self._noted = subscription
+        return True
+
     async def subscribed(self) -> tuple[str, ...]:
         """The topics that the consumer wants now. The first call notes their partitions."""
-        names = self._subscription.names
-        if names is not None and self._first is not None:
+        subscription, noted = self._subscription, self._noted
+        names = subscription.names
+        if names is not None and noted is subscription:
             return names
         found = await self._describe(names)
-        wanted = self._subscription.topics(found)
-        if self._first is None:
-            self._first = {
-                (name, None if topic.error_code else topic.topic_id): (
-                    inf if topic.error_code else len(topic.partitions)
-                )
-                for name in wanted
-                if (topic := found.topics.get(name)) is not None
-                and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            }
+        wanted = subscription.topics(found)
+        if noted is not subscription and noted is self._noted:
+            self._note(wanted, found)
+            self._noted = subscription
         return wanted
+
+    def _note(self, wanted: Iterable[str], found: ClusterDescription) -> None:
+        """Note the partitions of the topics in ``wanted`` that were not wanted before."""
+        noted = self._noted
+        for name in wanted:
+            topic = found.topics.get(name)
+            if topic is None or (noted is not None and noted.has(name)):
+                continue
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                topic_id = None if topic.error_code else topic.topic_id
+                self._first[name, topic_id] = inf if topic.error_code else len(topic.partitions)
 
     async def new_among(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, bool]:
-        """The partitions among ``partitions`` that did not exist when the member started.
+        """The partitions among ``partitions`` that did not exist when the member subscribed to
+        their topic.
 
         True: their topic was created again. Raises the error of a topic.
         """
-        if self._first is None:
+        subscription = self._subscription
+        if self._noted is not subscription:
             await self.subscribed()
         found = await self._describe(dict.fromkeys(where.topic for where in partitions))
         for name, topic in found.topics.items():
             if topic.error_code:
                 raise error_about(f"topic {name!r}", topic.error_code, Api.METADATA)
-        first = self._first
-        if first is None:  # another cluster has answered
+        if self._noted is not subscription:  # another one came, or another cluster has answered
             return await self.new_among(partitions)
         # A broker of before Kafka 2.8 tells no ids, and others may have told one before.
+        first = self._first
         former = {
             name: max((count for (noted, _), count in first.items() if noted == name), default=0)
             for name in found.topics
@@ -161,7 +190,8 @@ class GroupTopics:
 
     def leave_cluster(self) -> None:
         """Another cluster answers: its topics have other ids, and are not new for that."""
-        self._first = {} if self._begins_early else None
+        if not self._begins_early:
+            self._first, self._noted = {}, None
 
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists. Raises the error of a topic."""
@@ -198,11 +228,10 @@ class GroupTopics:
         """The names and patterns of which no topic was seen so far, one line each."""
         return [problem for problem in self._unseen.values() if problem]
 
-    async def look_for_missing(self) -> bool:
-        """Look for topics that were not seen so far. False: there is no such name."""
+    async def look_for_missing(self) -> None:
+        """Look for topics that were not seen so far."""
         if names := [each for each in self._unseen if isinstance(each, str)]:
             await self._describe(names)
-        return bool(names)
 
     async def _describe(self, topics: Collection[str] | None) -> ClusterDescription:
         """The cluster and ``topics``, None: all. Those that are missing are in the log."""

@@ -62,8 +62,11 @@ class Assigned(NamedTuple):
     start: Position
 
 
-def checked_position(name: str, position: Any) -> Position:
-    """``position``, the argument ``name``. Raises :class:`ConfigError` if it is none."""
+def checked_position(name: str, position: Any, *others: str) -> Position:
+    """``position``, the argument ``name``. Raises :class:`ConfigError` if it is none.
+
+    ``others``: what else the caller takes, for the error.
+    """
     if isinstance(position, datetime):
         try:
             position.timestamp()
@@ -76,9 +79,8 @@ def checked_position(name: str, position: Any) -> Position:
         return position
     if isinstance(position, str) and position in ("beginning", "end"):
         return position  # type: ignore[return-value]
-    raise ConfigError(
-        f"{name} is an offset, a datetime, 'beginning' or 'end', not {position!r:.80}"
-    )
+    words = ", ".join(map(repr, ("beginning", *others)))
+    raise ConfigError(f"{name} is an offset, a datetime, {words} or 'end', not {position!r:.80}")
 
 
 def assigned(assignment: Any, start: Position) -> list[Assigned]:

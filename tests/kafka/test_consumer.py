@@ -318,6 +318,63 @@ async def test_pauses_positions_offsets_and_lag(topic: Topic) -> None:
             consumer.pause(TopicPartition("nowhere", 0))
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"group_protocol": "consumer"},
+        {"partition_assignment_strategy": "range"},
+        {"partition_assignment_strategy": "cooperative-sticky"},
+    ],
+    ids=lambda way: next(iter(way.values())),
+)
+async def test_another_subscription_takes_effect_beside_another_member(
+    topic: Topic, way: dict[str, Any]
+) -> None:
+    other = f"{topic.name}-other"
+    await topic.kafka.create_topic(other, 2)
+    await topic.send(60)
+    revoked: set[TopicPartition] = set()
+    consumer = topic.consumer(on_revoked=revoked.update, auto_commit_interval_ms=60_000, **way)
+    async with consumer, topic.consumer(topic.name, other, **way) as second:
+        found: list[ConsumerRecord] = []
+
+        async def read() -> None:
+            async for record in consumer:
+                found.append(record)
+
+        async with running(read()):
+            await until(lambda: {each.topic for each in second.assignment} >= {other})
+            await until(lambda: len(consumer.assignment) + len(second.assignment) == 8)
+            await until(lambda: set(consumer.positions.values()) == {10})
+            mine = consumer.positions
+            consumer.subscribe(other)
+            await until(lambda: {each.topic for each in consumer.assignment} == {other})
+            await until(lambda: len(consumer.assignment) + len(second.assignment) == 8)
+            assert revoked >= mine.keys()
+            committed = await second.committed(*mine)
+            assert all(each and each.offset == 10 for each in committed.values())
+            for where in consumer.assignment:
+                topic.producer.send(other, b"1", partition=where.partition)
+            await until(lambda: found[-1].topic == other)
+            consumer.subscribe(topic.name, other)
+            await until(lambda: {each.topic for each in consumer.assignment} >= {topic.name})
+            await until(lambda: len(consumer.assignment) + len(second.assignment) == 8)
+
+
+async def test_a_seek_to_the_committed_offset(topic: Topic) -> None:
+    await topic.send(60)
+    zero = TopicPartition(topic.name, 0)
+    async with topic.consumer(auto_commit=False) as consumer:
+        loop = aiter(consumer)
+        for _ in range(60):
+            await anext(loop)
+        await consumer.seek(zero, "committed")
+        assert numbers([await anext(loop), await anext(loop)]) == [0, 6], "where it began"
+        await consumer.commit({zero: 7})
+        await consumer.seek(zero, "committed")
+        assert numbers([await anext(loop) for _ in range(3)]) == [42, 48, 54]
+
+
 async def test_a_pattern_and_partitions_that_appear_later(topic: Topic) -> None:
     consumer = topic.consumer(re.compile(f"{topic.name}(-more)?"), metadata_max_age_ms=500)
     async with consumer:

@@ -178,24 +178,31 @@ def in_other_producers(*, close: str, send: str) -> dict[str, str]:
     }
 
 
-def _in_other_consumers(name: str, subscribe: str, **others: str) -> dict[str, str]:
+def _in_other_consumers(name: str, **others: str) -> dict[str, str]:
+    def seek(to: str) -> str:
+        return f"use `await {name}.seek(partition, {to!r})`"
+
     loop = f"use `async for record in {name}`"
     return {
         "__enter__": ASYNC_WITH,
         "__iter__": loop,
         **dict.fromkeys(("poll", "getone", "getmany", "consume"), loop),
         "stop": f"use `await {name}.close()`, or `async with`",
-        "subscribe": subscribe,
+        "seek_to_beginning": seek("beginning"),
+        "seek_to_end": seek("end"),
         **others,
     }
 
 
 _OF_MEMBERS: Final = "only a member of a group does, a Consumer"
-FOR_A_READER: Final = _in_other_consumers("reader", _OF_MEMBERS, commit=_OF_MEMBERS)
+FOR_A_READER: Final = _in_other_consumers(
+    "reader", **dict.fromkeys(("commit", "subscribe", "seek_to_committed"), _OF_MEMBERS)
+)
 """The methods of other consumers with the advice for each, to one who holds a Reader."""
 FOR_A_CONSUMER: Final = _in_other_consumers(
     "consumer",
-    "name the topics first: Consumer('orders', group_id='billing')",
+    seek_to_committed="use `await consumer.seek(partition, 'committed')`",
+    unsubscribe="use `await consumer.close()`, or `subscribe()` to other topics",
     assign="use aioproducer.reader.Reader, which needs no group",
     **dict.fromkeys(("poll", "getone"), "use `await consumer.record(max_wait_ms=1000)`"),
     **dict.fromkeys(

@@ -19,6 +19,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
+    ConfigError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
     TopicRecreatedError,
@@ -710,5 +711,224 @@ def test_a_topic_that_is_not_permitted_is_an_error_of_reads_until_it_is(
             await asyncio.sleep(60)
             assert len(errors) == known
             reading.cancel()
+
+    live(life)
+
+
+# --- subscribed to later -----------------------------------------------------------------------
+
+each_assignment = pytest.mark.parametrize(
+    "way",
+    [
+        {"group_protocol": "consumer"},
+        {"partition_assignment_strategy": "range"},
+        {"partition_assignment_strategy": "sticky"},
+        {"partition_assignment_strategy": "cooperative-sticky"},
+    ],
+    ids=lambda way: next(iter(way.values())),
+)
+
+
+@each_assignment
+def test_another_subscription_takes_effect_and_leaves_what_stays(way: dict[str, Any]) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        for topic in ("payments", "refunds"):
+            world.cluster.create_topic(topic, 1)
+        told: list[tuple[str, set[str]]] = []
+
+        def noted(what: str) -> Any:
+            return lambda partitions: told.append((what, {each.topic for each in partitions}))
+
+        found: list[ConsumerRecord] = []
+        callbacks = {name: noted(name) for name in ("on_assigned", "on_revoked", "on_lost")}
+        reader = consumer(world, topics=("orders", "payments"), **callbacks, **way)
+        async with reader:
+            reading = asyncio.create_task(collect(reader, found))
+            for topic in ("orders", "payments", "refunds"):
+                await write(world, topic, 0, 5)
+            await asyncio.sleep(20)
+            assert {each.topic for each in found} == {"orders", "payments"}
+            told.clear()
+            reader.subscribe("refunds", re.compile("pay.*"))
+            await write(world, "orders", 0, 5)
+            await asyncio.sleep(20)
+            assert {each.topic for each in reader.assignment} == {"refunds", "payments"}
+            assert places(found, "orders") == [(0, offset) for offset in range(5)]
+            assert places(found, "refunds") == [(0, offset) for offset in range(5)]
+            assert places(found, "payments") == [(0, offset) for offset in range(5)]
+            stays = way.get("partition_assignment_strategy") in (None, "cooperative-sticky")
+            touched = {"orders"} if stays else {"orders", "payments"}
+            assert told[0] == ("on_revoked", touched)
+            assert told[1:] == [("on_assigned", {"refunds"} | touched - {"orders"})]
+            # The acknowledged records of the topic that was dropped are committed.
+            assert (await reader.committed(ZERO))[ZERO].offset == 5  # type: ignore[union-attr]
+            told.clear()
+            reader.subscribe(re.compile("pay.*"), "refunds")
+            await asyncio.sleep(20)
+            assert not told, "the same topics"
+            reader.subscribe("orders")
+            await asyncio.sleep(20)
+            assert places(found, "orders") == [(0, offset) for offset in range(10)]
+            reading.cancel()
+
+    live(life)
+
+
+@each_assignment
+def test_members_divide_what_each_of_them_wants_now(way: dict[str, Any]) -> None:
+    """Members subscribe at any time, also while the group is in a rebalance."""
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("payments", 3)
+        seen: Counter[tuple[str, int, int]] = Counter()
+        random = Random(7)
+        async with AsyncExitStack() as stack:
+            found: list[ConsumerRecord] = []
+            readers = [
+                await stack.enter_async_context(consumer(world, client_id=each, **way))
+                for each in "abc"
+            ]
+            reading = [asyncio.create_task(collect(each, found)) for each in readers]
+            for number in range(30):
+                wanted = random.choice([("orders",), ("payments",), ("orders", "payments")])
+                random.choice(readers).subscribe(*wanted)
+                await write(world, "orders", number % 3, 3)
+                await write(world, "payments", number % 3, 3)
+                await asyncio.sleep(random.random() * 4)
+            for each in readers:
+                each.subscribe("orders", "payments")
+            await asyncio.sleep(40)
+            owned = [where for each in readers for where in each.assignment]
+            assert len(owned) == len(set(owned)) == 6
+            seen.update((each.topic, each.partition, each.offset) for each in found)
+            assert len(seen) == 180, "every record of both topics"
+            for task in reading:
+                task.cancel()
+
+    live(life, 3)
+
+
+@each_protocol
+def test_no_record_of_a_dropped_topic_is_returned_after_the_call(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("payments", 1)
+        await fill(world, 100, 1)
+        async with consumer(world, group_protocol=protocol) as reader:
+            records = aiter(reader)
+            for _ in range(10):
+                assert (await anext(records)).topic == "orders"
+            reader.subscribe("payments")
+            reader.subscribe("orders")
+            assert (await anext(records)).offset == 10, "the topic is wanted again"
+            reader.subscribe("payments")
+            await write(world, "payments", 0, 1)
+            assert (await anext(records)).topic == "payments"
+            assert (await reader.committed(ZERO))[ZERO].offset == 11  # type: ignore[union-attr]
+
+    live(life)
+
+
+@each_protocol
+@each_reset
+def test_a_topic_that_is_subscribed_to_later_begins_as_at_a_start(
+    protocol: str, reset: str
+) -> None:
+    """Its partitions of that time are no new ones, and those that are added later are."""
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("payments", 1)
+        await write(world, "payments", 0, 30)
+        await asyncio.sleep(5)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"auto_offset_reset": reset, "metadata_max_age_ms": 20_000}
+        async with consumer(world, group_protocol=protocol, **options) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(10)
+            reader.subscribe("orders", "payments", "later")
+            await asyncio.sleep(10)
+            await write(world, "payments", 0, 1)
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.add_partitions("payments", 2)
+            await write(world, "payments", 1, 3)
+            world.cluster.create_topic("later", 1)
+            await write(world, "later", 0, 3)
+            await asyncio.sleep(60)
+            assert places(found, "payments") == [(0, 30), (1, 0), (1, 1), (1, 2)]
+            assert places(found, "later") == [(0, 0), (0, 1), (0, 2)]
+            reading.cancel()
+
+    live(life)
+
+
+@each_protocol
+def test_a_topic_that_is_subscribed_to_later_and_missing_is_told(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world, group_protocol=protocol) as reader:
+            await asyncio.sleep(20)
+            reader.subscribe("orders", "ordres")
+            await asyncio.sleep(20)
+            assert reader.health().problems == ("there is no topic 'ordres'",)
+            reader.subscribe("orders")
+            await asyncio.sleep(20)
+            assert not reader.health().problems
+
+    live(life)
+
+
+@each_protocol
+def test_handlers_get_the_records_of_another_subscription(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("payments", 1)
+        await fill(world, 100, 1)
+        await write(world, "payments", 0, 100)
+        found: list[ConsumerRecord] = []
+
+        async def handle(record: ConsumerRecord) -> None:
+            await asyncio.sleep(0.1)
+            found.append(record)
+            if len(found) == 10:
+                reader.subscribe("payments")
+            if len(places(found, "payments")) == 100:
+                reader.finish()
+
+        async with consumer(world, group_protocol=protocol) as reader:
+            await reader.run(handle)
+            assert 10 <= len(places(found, "orders")) < 100
+            assert (await reader.committed(ZERO))[ZERO].offset == len(places(found, "orders"))  # type: ignore[union-attr]
+
+    live(life)
+
+
+# --- the group's offset ------------------------------------------------------------------------
+
+
+@each_protocol
+def test_a_seek_to_the_committed_offset(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        options: dict[str, Any] = {"group_protocol": protocol, "auto_commit": False}
+        async with consumer(world, **options) as reader:
+            records = aiter(reader)
+            assert [(await anext(records)).offset for _ in range(3)] == [0, 1, 2]
+            await reader.seek(ZERO, "committed")
+            assert (await anext(records)).offset == 0, "the group has none, and it began here"
+            await reader.commit({ZERO: 7})
+            await reader.seek(ZERO, "committed")
+            assert (await anext(records)).offset == 7
+            await reader.seek(ZERO, 20)
+            assert (await anext(records)).offset == 20
+            await reader.seek(ZERO, "committed")
+            assert (await anext(records)).offset == 7
+            with pytest.raises(ConfigError, match="'beginning', 'committed' or 'end', not 'comm'"):
+                await reader.seek(ZERO, "comm")  # type: ignore[arg-type]
+
+        async def resume(partitions: Collection[TopicPartition]) -> None:
+            for where in partitions:
+                await again.seek(where, "end")
+                await again.seek(where, "committed")
+
+        again = consumer(world, on_assigned=resume, **options)
+        async with again:
+            assert (await anext(aiter(again))).offset == 7
 
     live(life)

@@ -310,12 +310,11 @@ async def test_the_topic_of_another_member_is_no_error_of_the_leader() -> None:
 
     client: Any = Client()
     told: list[Exception] = []
-    topics = GroupTopics(Subscription(("orders",)), client, "g", "earliest", told.append)
+    orders, bad = (Subscription((name,), "Consumer") for name in ("orders", "bad"))
+    topics = GroupTopics(orders, client, "g", "earliest", told.append)
     assert await topics.counts(["orders", "bad"]) == {"orders": 2}
     with pytest.raises(InvalidTopicError):
-        await GroupTopics(Subscription(("bad",)), client, "g", "earliest", told.append).counts(
-            ["orders", "bad"]
-        )
+        await GroupTopics(bad, client, "g", "earliest", told.append).counts(["orders", "bad"])
 
 
 def test_wrong_arguments_are_errors_of_their_call_alone() -> None:

@@ -42,10 +42,40 @@ def test_a_subscription_has_topics_with_names(
         made(*topics)
 
 
+def test_a_subscription_before_the_start_replaces_the_topics() -> None:
+    consumer = made("orders")
+    consumer.subscribe("bills", re.compile("refunds-.*"))
+    assert repr(consumer._setup.subscription) == "bills, refunds-.*"
+    with pytest.raises(ConfigError, match=re.escape("topic: consumer.subscribe('orders', ...)")):
+        consumer.subscribe()
+    with pytest.raises(ConfigError, match=re.escape("not a list: consumer.subscribe('orders', '")):
+        consumer.subscribe(["orders"])  # type: ignore[arg-type]
+    assert repr(consumer._setup.subscription) == "bills, refunds-.*"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("seek_to_beginning", "use `await consumer.seek(partition, 'beginning')`"),
+        ("seek_to_committed", "use `await consumer.seek(partition, 'committed')`"),
+        ("unsubscribe", "use `await consumer.close()`, or `subscribe()` to other topics"),
+        ("assign", "use aioproducer.reader.Reader, which needs no group"),
+    ],
+)
+def test_a_method_of_other_consumers_names_ours(name: str, says: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"Consumer has no {name}(): {says}")):
+        getattr(made("orders"), name)
+
+
 @pytest.mark.parametrize("group_id", ["", "  ", None, 7])
 def test_a_group_has_a_name(group_id: Any) -> None:
     with pytest.raises(ConfigError, match="group_id is the name of the group"):
         made("orders", group_id=group_id)
+
+
+def test_without_a_group_a_reader_reads() -> None:
+    with pytest.raises(ConfigError, match=r"Without a group, read with .*Reader\('orders'\)"):
+        Consumer("orders", bootstrap_servers=SERVERS)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +199,7 @@ def test_a_file_and_overrides(tmp_path: Path) -> None:
     assert (consumer.group_id, consumer.client_id) == ("mine", "shop")
     assert consumer._options.session_timeout_ms == 9_000
     assert consumer._reading.auto_offset_reset == "latest", "a group's default"
-    assert repr(consumer._subscription) == "orders, bills"
+    assert repr(consumer._setup.subscription) == "orders, bills"
 
 
 def test_placeholders_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:

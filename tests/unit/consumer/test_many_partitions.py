@@ -93,7 +93,7 @@ class Member:
             self.progress,
             commits,
             lambda: None,  # type: ignore[arg-type, return-value]
-            lambda _: None,  # type: ignore[arg-type, return-value]
+            SimpleNamespace(has=lambda _: True),
             settings,
             lambda _: None,
             stats,
