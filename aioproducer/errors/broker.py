@@ -526,7 +526,7 @@ _DELIVERED, _TOO_LARGE = Disposition.DELIVERED, Disposition.TOO_LARGE
 _MISNUMBERED, _UNSUPPORTED = Disposition.MISNUMBERED, Disposition.UNSUPPORTED
 _RETRIABLE, _REFUSED = Disposition.RETRIABLE, Disposition.REFUSED
 _TOPIC_REFUSED = Disposition.TOPIC_REFUSED
-_ABORTABLE, _FATAL = Disposition.ABORTABLE, Disposition.FATAL
+_FATAL = Disposition.FATAL
 _MAYBE = Written.MAYBE
 
 
@@ -566,7 +566,7 @@ TABLE: Final = (
         advice="send smaller records, or raise the topic's max.message.bytes"),
     Row(ErrorCode.NETWORK_EXCEPTION, NetworkExceptionError, _RETRIABLE,
         refresh=True, written=_MAYBE),
-    Row(ErrorCode.OFFSET_METADATA_TOO_LARGE, OffsetMetadataTooLargeError, _ABORTABLE),
+    Row(ErrorCode.OFFSET_METADATA_TOO_LARGE, OffsetMetadataTooLargeError, _REFUSED),
     Row(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, CoordinatorLoadInProgressError, _RETRIABLE),
     Row(ErrorCode.COORDINATOR_NOT_AVAILABLE, CoordinatorNotAvailableError, _RETRIABLE),
     Row(ErrorCode.NOT_COORDINATOR, NotCoordinatorError, _RETRIABLE),
@@ -579,15 +579,15 @@ TABLE: Final = (
     Row(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, NotEnoughReplicasAfterAppendError,
         _RETRIABLE, written=_MAYBE),
     Row(ErrorCode.INVALID_REQUIRED_ACKS, InvalidRequiredAcksError, _REFUSED),
-    Row(ErrorCode.ILLEGAL_GENERATION, IllegalGenerationError, _ABORTABLE,
+    Row(ErrorCode.ILLEGAL_GENERATION, IllegalGenerationError, _REFUSED,
         advice="the group was rebalanced: the new owner of the partitions reads them again"),
-    Row(ErrorCode.INVALID_GROUP_ID, InvalidGroupIdError, _ABORTABLE),
-    Row(ErrorCode.UNKNOWN_MEMBER_ID, UnknownMemberIdError, _ABORTABLE,
+    Row(ErrorCode.INVALID_GROUP_ID, InvalidGroupIdError, _REFUSED),
+    Row(ErrorCode.UNKNOWN_MEMBER_ID, UnknownMemberIdError, _REFUSED,
         advice="the group was rebalanced: the new owner of the partitions reads them again"),
     Row(ErrorCode.TOPIC_AUTHORIZATION_FAILED, TopicAuthorizationFailedError,
         _TOPIC_REFUSED,
         advice="the principal needs the DESCRIBE and WRITE permissions for the topic"),
-    Row(ErrorCode.GROUP_AUTHORIZATION_FAILED, GroupAuthorizationFailedError, _ABORTABLE,
+    Row(ErrorCode.GROUP_AUTHORIZATION_FAILED, GroupAuthorizationFailedError, _REFUSED,
         advice="the principal needs the READ permission for the group (DESCRIBE is enough to look "
         "up its offsets)"),
     Row(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ClusterAuthorizationFailedError, _FATAL,
@@ -606,19 +606,19 @@ TABLE: Final = (
     Row(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, OutOfOrderSequenceNumberError,
         _MISNUMBERED, advice="the broker can't tell whether an earlier attempt was written"),
     Row(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, DuplicateSequenceNumberError, _DELIVERED),
-    Row(ErrorCode.INVALID_PRODUCER_EPOCH, InvalidProducerEpochError, _ABORTABLE,
+    Row(ErrorCode.INVALID_PRODUCER_EPOCH, InvalidProducerEpochError, _REFUSED,
         advice="a newer producer has the same identity, or its transaction was aborted because it "
         "took longer than transaction_timeout_ms"),
-    Row(ErrorCode.INVALID_TXN_STATE, InvalidTxnStateError, _ABORTABLE,
+    Row(ErrorCode.INVALID_TXN_STATE, InvalidTxnStateError, _REFUSED,
         advice="the transaction is no longer open; it may have taken longer than "
         "transaction_timeout_ms"),
-    Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, InvalidProducerIdMappingError, _ABORTABLE,
+    Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, InvalidProducerIdMappingError, _REFUSED,
         advice="the transactional id has another producer id now: a newer producer has used up "
         "the epochs of this one, nothing used the id for transactional.id.expiration.ms, or "
         "another cluster answers"),
     Row(ErrorCode.INVALID_TRANSACTION_TIMEOUT, InvalidTransactionTimeoutError, _FATAL,
         advice="lower transaction_timeout_ms, or raise the brokers' transaction.max.timeout.ms"),
-    Row(ErrorCode.OPERATION_NOT_ATTEMPTED, OperationNotAttemptedError, _ABORTABLE),
+    Row(ErrorCode.OPERATION_NOT_ATTEMPTED, OperationNotAttemptedError, _REFUSED),
     Row(ErrorCode.CONCURRENT_TRANSACTIONS, ConcurrentTransactionsError, _RETRIABLE),
     Row(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         TransactionalIdAuthorizationFailedError, _FATAL,
@@ -640,15 +640,15 @@ TABLE: Final = (
     Row(ErrorCode.INVALID_RECORD, InvalidRecordError, _REFUSED,
         advice="does the topic need keys (cleanup.policy=compact), or another timestamp?"),
     Row(ErrorCode.THROTTLING_QUOTA_EXCEEDED, ThrottlingQuotaExceededError, _RETRIABLE),
-    Row(ErrorCode.FENCED_INSTANCE_ID, FencedInstanceIdError, _ABORTABLE),
+    Row(ErrorCode.FENCED_INSTANCE_ID, FencedInstanceIdError, _REFUSED),
     Row(ErrorCode.PRODUCER_FENCED, ProducerFencedError, _FATAL,
         advice="a newer producer has the same transactional id, or the transaction took longer "
         "than transaction_timeout_ms"),
     Row(ErrorCode.UNKNOWN_TOPIC_ID, UnknownTopicIdError, _RETRIABLE, refresh=True),
     Row(ErrorCode.INCONSISTENT_TOPIC_ID, InconsistentTopicIdError, _RETRIABLE,
         refresh=True),
-    Row(ErrorCode.STALE_MEMBER_EPOCH, StaleMemberEpochError, _ABORTABLE),
-    Row(ErrorCode.TRANSACTION_ABORTABLE, TransactionAbortableError, _ABORTABLE),
+    Row(ErrorCode.STALE_MEMBER_EPOCH, StaleMemberEpochError, _REFUSED),
+    Row(ErrorCode.TRANSACTION_ABORTABLE, TransactionAbortableError, _REFUSED),
     Row(ErrorCode.REBOOTSTRAP_REQUIRED, RebootstrapRequiredError, Disposition.REBOOTSTRAP),
     # The answers to changes of topics and groups.
     Row(ErrorCode.TOPIC_ALREADY_EXISTS, TopicAlreadyExistsError, _REFUSED),

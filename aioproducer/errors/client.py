@@ -23,12 +23,10 @@ class Disposition(Enum):
     MISNUMBERED = "misnumbered"
     """The sequence number is wrong: retry, with new numbers if an earlier batch is missing."""
     REFUSED = "refused"
-    """The batch fails; others continue."""
+    """The batch fails; others continue. A transaction can only be aborted, as after each failed
+    batch."""
     TOPIC_REFUSED = "topic refused"
     """The batch fails; others continue; callers that wait for the topic's metadata fail at once."""
-    ABORTABLE = "abortable"
-    """The transaction can only be aborted. A batch fails as with ``REFUSED``: each failed batch of
-    a transaction asks for that."""
     FATAL = "fatal"
     """The broker refuses the producer itself: all outstanding records fail; without a producer id,
     only the batch does."""
