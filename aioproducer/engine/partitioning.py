@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 from zlib import crc32
 
 from aioproducer.foundation import tuning
@@ -288,6 +288,16 @@ NAMED_PARTITIONERS: Final[Mapping[str, Callable[[Random], Partitioner]]] = {
     "random": RandomPartitioner,
 }
 """The partitioners by their names in the configuration."""
+
+
+def partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
+    """The function of ``partitioner``: a name, an object, or the function itself; None for None."""
+    if partitioner is None:
+        return None
+    if isinstance(partitioner, str):
+        return NAMED_PARTITIONERS[partitioner](random).partition
+    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
+    return function
 
 
 def next_sticky_partition(

@@ -47,7 +47,7 @@ FOUND_BY: Final = {
     "offset_of_the_batch_in_each_slice": 2414,
     "offsets_not_waited_for": 2496,
     "offsets_outside_of_the_transaction": 1,
-    "partition_added_in_a_later_round": 2969,
+    "partition_added_in_a_later_round": 4790,
     "partition_not_added": 2,
     "passing_error_not_retried": 0,
     "record_read_twice": 0,

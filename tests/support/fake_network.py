@@ -41,10 +41,17 @@ class FakeNetwork:
         self.refused: ProducerError | None = None
         self.responded: Callable[[float], None] = lambda _: None
         self.misrouted: Callable[[float], None] = lambda _: None
+        self.failed: Callable[[], None] = lambda: None
         self.throttled: Callable[[Peer, float], None] = lambda _, __: None
         self.cluster_id: str | None = None
         self.ended: list[tuple[NodeId, ProducerError]] = []
         """The connections that were ended, and why."""
+
+    def fail(self, node: NodeId, error: ProducerError) -> None:
+        """Lose the connection to ``node``, which can't be reached from now on."""
+        self.unreachable.add(node)
+        self.reasons[node] = error
+        self.failed()
 
     def in_flight_count(self, node: NodeId) -> int:
         return len(self.waiting.get(node, ()))

@@ -71,7 +71,6 @@ class WorldOptions:
 
     now: float = 1000.0
     acks: int = -1
-    retries: int = 100
     codec: Compression | None = None
     idempotent: bool = False
     transactional_id: str | None = None
@@ -149,6 +148,7 @@ class World:
             "linger": 0.0,
             "adaptive_linger": 0.005,
             "delivery_timeout": DELIVERY,
+            "retries": 100,
             "in_order": self.options.idempotent,
             "adaptive_partitioning": False,
         }
@@ -285,7 +285,6 @@ class World:
             self.compressor,
             self.refresher,
             self.backoff,
-            self.options.retries,
             self.transactions,
         )
 
@@ -298,7 +297,7 @@ class World:
                 self.client,
                 self.metadata,
                 self.completer,
-                BACKOFF,
+                self.backoff,
                 self.wakeup.wake,
             )
         return TransactionDriver(
@@ -322,7 +321,6 @@ class World:
             self.sequence_numbers,
             self.compressor,
             ProduceSettings(self.options.acks, 30_000),
-            self.metrics,
             self.wakeup,
             self.transactions,
         )
@@ -336,7 +334,6 @@ class World:
             self.metadata,
             self.sequence_numbers,
             self.pending_failures,
-            self.metrics,
             self.transactions,
         )
 
@@ -354,10 +351,10 @@ class World:
                 AdHocRequests(self.client, self.metadata, self.wakeup.wake),
             ),
             self.batch_sender,
-            self.metrics,
             self.wakeup,
         )
         self.client.misrouted = lambda _: self.metadata.misrouted()
+        self.client.failed = self.metadata.request_update
         if isinstance(self.wakeup, WatchedWakeup):
             self.wakeup.sender = sender
         self.refresher.on_another_cluster = self.completer.leave_cluster

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.backoff import ExponentialBackoff, Pace
 
 
 class Fixed(Random):
@@ -55,11 +55,16 @@ def test_zero_turns_it_off() -> None:
 
 def test_what_is_ready_soon_is_asked_for_soon_and_no_later_than_anything_else() -> None:
     backoff = ExponentialBackoff(0.1, 1.0, MIDDLE)
-    soon = [backoff.soon(failures) for failures in range(1, 40)]
+    soon = [backoff.delay(failures, Pace.SOON) for failures in range(1, 40)]
     assert soon[:4] == pytest.approx([0.005, 0.0075, 0.01125, 0.016875])
-    assert soon[-1] == backoff.soon(10**9) == 1.0
+    assert soon[-1] == backoff.delay(10**9, Pace.SOON) == 1.0
+
     assert all(wait <= backoff.delay(failures) for failures, wait in enumerate(soon, 1))
-    assert ExponentialBackoff(0.001, 1.0, MIDDLE).soon(1) == 0.001
+    assert ExponentialBackoff(0.001, 1.0, MIDDLE).delay(1, Pace.SOON) == 0.001
+
+
+def test_a_retry_at_once_waits_for_nothing() -> None:
+    assert ExponentialBackoff(0.1, 1.0, HIGHEST).delay(7, Pace.AT_ONCE) == 0.0
 
 
 @given(st.floats(0.001, 10), st.floats(0.001, 100), st.integers(1, 100), st.integers(0, 2**32))

@@ -28,6 +28,7 @@ from aioproducer.engine.accumulator.producer_batch import (
     AccumulatorSettings,
     BatchPhase,
     ProducerBatch,
+    accumulator_settings,
 )
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.engine.accumulator.results import FailingTopic, Flushes, LateResults, TopicOutcomes
@@ -54,5 +55,6 @@ __all__ = [
     "SerializedRecord",
     "TopicOutcomes",
     "Unserialized",
+    "accumulator_settings",
     "cancelled_by_caller",
 ]

@@ -1,6 +1,8 @@
 """The batches from their first record to their outcome, as the sender sees them.
 
-``BatchSender._send_to`` decides when the batches of a broker leave.
+Here is decided how long a batch has: ``delivery_timeout_ms`` counts from the ``send()`` of its
+oldest record, and ends attempts as well as the wait for one. ``BatchSender._send_to`` decides when
+the batches of a broker leave.
 
 Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``RecordAccumulator``.
 """
@@ -50,7 +52,7 @@ class BatchQueue:
         self.delivery_timeout: float = settings.delivery_timeout
         self.max_request_size: int = settings.max_request_size
         self._most_doublings: int = settings.most_doublings
-        self._availability_timeout = settings.availability_timeout
+        self._retries = settings.retries
         self._topics = topics
         self._memory_quota = memory_quota
         self._flushes = flushes
@@ -70,10 +72,6 @@ class BatchQueue:
         """The batch that was opened first, but for parts of split batches; any thread may ask."""
         return next(iter(self._batches), None)
 
-    def sent_since(self, batch: ProducerBatch) -> float:
-        """The time of the ``send()`` of its oldest record, in clock seconds."""
-        return batch.deadline - self.delivery_timeout
-
     # --- batches begin -----------------------------------------------------------------------
 
     def open(
@@ -92,11 +90,11 @@ class BatchQueue:
         batch: ProducerBatch = ProducerBatch(
             partition.topic_partition, buffer, len(buffer), now, deadline
         )
+        if deadline < self.next_expiry:
+            self.next_expiry = deadline
         batch.growth = growth
         self._batches[batch] = None
         self._flushes.began(batch)
-        if deadline < self.next_expiry:
-            self.next_expiry = deadline
         partition.open(batch, now)
         return batch
 
@@ -158,18 +156,7 @@ class BatchQueue:
         self._memory_quota.count_futures(batch.partition, futures - batch.futures)
         batch.futures = futures
 
-    def date_back(self, batch: ProducerBatch, sent: float) -> None:
-        """Let ``batch`` expire no later than a record in it, whose ``send()`` was at ``sent``."""
-        deadline = sent + self.delivery_timeout
-        batch.deadline = min(batch.deadline, deadline)
-        self.next_expiry = min(self.next_expiry, deadline)
-
     # --- batches leave -----------------------------------------------------------------------
-
-    def is_unavailable(self, node: int, now: float) -> bool:
-        """True if ``node`` has taken no batch for the availability timeout."""
-        since, timeout = self.backlogs.of(node).not_ready_since, self._availability_timeout
-        return timeout is not None and since is not None and now - since > timeout
 
     def line_up(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:
         """Line up the partitions that the transaction has let in: their batches may leave now."""
@@ -234,7 +221,21 @@ class BatchQueue:
             for partition in topic.all_partitions():
                 partition.forget_acknowledged()
 
-    # --- time --------------------------------------------------------------------------------
+    # --- the delivery timeout ----------------------------------------------------------------
+
+    def date_back(self, batch: ProducerBatch, sent: float) -> None:
+        """Let ``batch`` expire no later than a record in it, whose ``send()`` was at ``sent``."""
+        deadline = sent + self.delivery_timeout
+        batch.deadline = min(batch.deadline, deadline)
+        self.next_expiry = min(self.next_expiry, deadline)
+
+    def sent_since(self, batch: ProducerBatch) -> float:
+        """The time of the ``send()`` of its oldest record, in clock seconds."""
+        return batch.deadline - self.delivery_timeout
+
+    def may_retry(self, batch: ProducerBatch, now: float) -> bool:
+        """True if attempts (``retries``) and time are left for ``batch``."""
+        return batch.attempts < self._retries and now < batch.deadline
 
     def expired(self, now: float, most: float = inf) -> list[ProducerBatch]:
         """The batches whose ``delivery_timeout_ms`` is over, sent or not.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum, auto
 from typing import Any, Final, NamedTuple, NoReturn
 
+from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
 from aioproducer.engine.observer import tell_partition
 from aioproducer.engine.records.acceleration import (
@@ -83,6 +84,8 @@ class AccumulatorSettings(NamedTuple):
     adaptive_linger: float
     """The longest linger of a batch while its broker is busy, if ``linger`` is None."""
     delivery_timeout: float
+    retries: int = 2**31 - 1
+    """The attempts of a batch after its first one."""
     one_at_a_time: bool = False
     """At most one batch of a partition is in flight: order without sequence numbers."""
     in_order: bool = True
@@ -97,6 +100,38 @@ class AccumulatorSettings(NamedTuple):
     """Keyless records prefer the nodes for which it returns True; None: all are alike."""
     most_doublings: int = 0
     """The number of times that ``batch_size`` may double under load."""
+
+
+def accumulator_settings(
+    config: ProducerConfig, is_near: Callable[[int], bool] | None
+) -> AccumulatorSettings:
+    """The settings by ``config``: its memory is divided, and the sizes of batches are chosen."""
+    for_pending, idempotent = config.buffer_memory // 4, config.enable_idempotence
+    memory = config.buffer_memory - for_pending
+    if config.batch_size is None:
+        largest = min(tuning.LARGEST_BATCH, config.max_request_size, memory)
+        size = min(tuning.SMALLEST_BATCH, largest)
+        doublings = (largest // size).bit_length() - 1
+    else:
+        size, doublings = max(config.batch_size, 1), 0
+    return AccumulatorSettings(
+        memory=memory,
+        pending_memory=for_pending,
+        kept_memory=max(for_pending, config.max_request_size),
+        batch_size=size,
+        most_doublings=doublings,
+        max_request_size=config.max_request_size,
+        linger=None if config.linger_ms is None else config.linger_ms / 1000,
+        adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
+        delivery_timeout=config.delivery_timeout_ms / 1000,
+        retries=config.retries,
+        one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
+        in_order=idempotent,
+        ignore_keys=config.partitioner_ignore_keys,
+        adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+        availability_timeout=config.partitioner_availability_timeout_ms / 1000 or None,
+        is_near=is_near,
+    )
 
 
 class BatchSizes:

@@ -113,10 +113,7 @@ class RecordAccumulator:
             self.pending, self.memory_quota, self._pool, self.routes, make_future, wake
         )
         """Pending records and callers of ``drain()`` that wait for memory, and back pressure."""
-        has_room = self.memory_quota.has_room
-        self._sticky = StickyChoice(
-            settings, random, self.batches.is_unavailable, has_room, self._sizes
-        )
+        self._sticky = StickyChoice(settings, random, self.memory_quota.has_room, self._sizes)
 
     # --- records come in -------------------------------------------------------------------
 

@@ -171,20 +171,19 @@ class Topic:
 class StickyChoice:
     """Chooses the sticky partition, and the moment of the next choice.
 
-    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often (see
+    A partition without a leader is chosen only if no partition has one. With
+    ``adaptive_partitioning``, partitions with more queued batches are chosen less often (see
     :attr:`Partition.load`), and a partition whose leader has no memory left for a batch only if no
     other has; ``has_room`` tells. With an availability timeout
-    (``partitioner_availability_timeout_ms``), it leaves out partitions whose leader has taken no
-    batch for so long: ``is_unavailable`` returns True for such a leader. While there are partitions
-    with a near leader (KIP-1123), no others are chosen. Of many partitions, a random sample is
-    looked at.
+    (``partitioner_availability_timeout_ms``), partitions are left out whose leader has taken no
+    batch for so long. While there are partitions with a near leader (KIP-1123), no others are
+    chosen. Of many partitions, a random sample is looked at.
     """
 
     def __init__(
         self,
         settings: AccumulatorSettings,
         random: Random,
-        is_unavailable: Callable[[int, float], bool],
         has_room: Callable[[int | None, int], bool],
         sizes: BatchSizes,
     ) -> None:
@@ -192,8 +191,7 @@ class StickyChoice:
         self._sizes = sizes
         self._is_near = settings.is_near
         self._adaptive = settings.adaptive_partitioning
-        avoids = self._adaptive and settings.availability_timeout is not None
-        self._is_unavailable = is_unavailable if avoids else None
+        self._availability_timeout = settings.availability_timeout if self._adaptive else None
         self._has_room = has_room
 
     def choose(self, topic: Topic, now: float) -> Partition:
@@ -222,10 +220,11 @@ class StickyChoice:
 
     def _available(self, partitions: Sequence[Partition], now: float) -> list[Partition]:
         """The partitions with a leader that takes batches."""
-        led, is_unavailable = _led(partitions), self._is_unavailable
-        if is_unavailable is None:
+        led, timeout = _led(partitions), self._availability_timeout
+        if timeout is None:
             return led
-        return [each for each in led if each.leader is None or not is_unavailable(each.leader, now)]
+        waits = [(each, each.backlog.not_ready_since) for each in led]
+        return [each for each, since in waits if since is None or now - since <= timeout]
 
     def _near(self, led: list[Partition]) -> list[Partition]:
         """The partitions with a near leader, if that matters."""

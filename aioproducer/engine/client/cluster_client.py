@@ -19,6 +19,7 @@ from aioproducer.engine.client.connections import (
     loads_of_logins,
     network_client,
     resolved_bootstrap_servers,
+    retry_backoff,
     security,
 )
 from aioproducer.engine.client.environment import current_environment
@@ -343,9 +344,7 @@ class ClusterClient:
 
     def backoff(self) -> ExponentialBackoff:
         """The pauses between attempts, as ``retry_backoff_ms`` has them."""
-        config = self.config
-        first, longest = config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000
-        return ExponentialBackoff(first, longest, self.random)
+        return retry_backoff(self.config, self.random)
 
     @staticmethod
     def may_pass(error: ProducerError) -> bool:

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 logger = RoomLogger(__name__)
 
 
+def retry_backoff(config: ProducerConfig, random: Random) -> ExponentialBackoff:
+    """The delays of ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
+    first, longest = config.retry_backoff_ms, config.retry_backoff_max_ms
+    return ExponentialBackoff(first / 1000, longest / 1000, random)
+
+
 def bootstrap_servers(addresses: Iterable[Address]) -> list[BootstrapServer]:
     """The addresses of the option, each with an id of its own."""
     return [

@@ -401,10 +401,9 @@ class Metadata:
 
         The reasons for a full one:
 
-        - a leader is not among the known brokers, or can't be reached (:class:`BatchSender`);
-        - a broker can't be reached that a producer id is requested from, or a coordinator
-          (:class:`ProducerIdRequester`, :class:`TransactionDriver`);
-        - a coordinator's response was lost (:class:`TransactionDriver`);
+        - a known broker was not reached, or its connection was lost
+          (:meth:`NetworkClient._on_disconnect`);
+        - a leader is not among the known brokers (:class:`BatchSender`);
         - a coordinator does not know the id of a topic (:class:`TransactionDriver`).
 
         Topics that a record or a caller needs come by :meth:`use` and :meth:`seek`, and a broker at

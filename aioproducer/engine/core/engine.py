@@ -1,6 +1,7 @@
-"""The running parts of a producer: how they are made, start and end, and its undelivered records.
+"""The running parts of a producer: their wiring, their start, and the policy of ``close()``.
 
-The constructor of :class:`Engine` makes each part after those that it uses.
+The constructor of :class:`Engine` makes each part after those that it uses. :meth:`Engine.close`
+has the steps of a close, and :meth:`Engine.closed` what its callers may cut short.
 """
 
 from __future__ import annotations
@@ -8,19 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
-from aioproducer.engine.accumulator import (
-    AccumulatorSettings,
-    PendingRecord,
-    RecordAccumulator,
-)
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import PendingRecord, RecordAccumulator, accumulator_settings
 from aioproducer.engine.client.connections import (
     bootstrap_servers,
     network_client,
     resolved_bootstrap_servers,
+    retry_backoff,
     security,
 )
 from aioproducer.engine.client.environment import Environment
@@ -32,8 +29,8 @@ from aioproducer.engine.core.sending import SendPipeline
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation
 from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.engine.observer import ObserverSlot
-from aioproducer.engine.partitioning import NAMED_PARTITIONERS, PartitionFunction
-from aioproducer.engine.records.compression import Compression, compression
+from aioproducer.engine.partitioning import partition_function
+from aioproducer.engine.records.compression import configured_compression
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
@@ -48,18 +45,16 @@ from aioproducer.engine.telemetry.requester import TelemetryRequester
 from aioproducer.engine.telemetry.subscription import TelemetryStates, producer_groups
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
-from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import ClientLog, counted, duration
-from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
 from aioproducer.model import TransactionHandle
-from aioproducer.serialization import RecordSerializers
 
 if TYPE_CHECKING:
     # a producer without hooks and transactions imports no part of them
-    from aioproducer.engine.core.failures import FailedRecordHandler, FailureWorker
+    from aioproducer.engine.core.failures import FailureWorker
     from aioproducer.engine.core.transaction_api import TransactionApi
     from aioproducer.engine.telemetry.payload_maker import PayloadMaker
     from aioproducer.engine.transactions.manager import TransactionManager
@@ -95,37 +90,37 @@ class Engine:
         observed: ObserverSlot,
         log: ClientLog,
     ) -> None:
-        self.config = config
+        self.config, self._environment, self._hooks = config, environment, hooks
         self.tasks = tasks = TaskOwner(on_death, log)
         """Runs coroutines until the producer is closed."""
-        self._environment = environment
         self._random = random = environment.random()
+        self._backoff = retry_backoff(config, random)
         self._wakeup = wakeup = environment.wakeup(environment.clock)
         self.clock = clock = wakeup.clock
         """The clock of every deadline that the producer sets itself."""
         self.max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         """Seconds that a call or a record waits for metadata or memory at most."""
-        self.metrics = metrics = ProducerMetrics(
+        self.metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
             now=clock(),
         )
         self._threads = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
-        compressor = Compressor(_compression(config), tasks, self._threads.run)
-        self.metadata = metadata = _metadata(config, self.backoff())
-        numbers = SequenceNumbers(
+        compressor = Compressor(configured_compression(config), tasks, self._threads.run)
+        self.metadata = metadata = _metadata(config, self._backoff)
+        self._numbers = SequenceNumbers(
             idempotent=config.enable_idempotence,
             transactional=config.transactional_id is not None,
         )
-        self._manager = manager = _manager(config, numbers, joined)
-        self._failure_worker = self._make_failure_worker(hooks.failed_records)
+        self._manager = manager = self._make_manager(joined)
+        self._failure_worker = self._make_failure_worker()
         self.accumulator = accumulator = RecordAccumulator(
-            _accumulator_settings(config, metadata),
+            accumulator_settings(config, _rack_check(config, metadata)),
             random,
             wakeup.wake,
             asyncio.get_running_loop().create_future,
             compressor.expansion,
-            _partition_function(hooks.partitioner(), random),
+            partition_function(hooks.partitioner(), random),
             None if manager is None else manager.add_partition,
             self._pending_failed,
             metadata.seek,
@@ -133,113 +128,73 @@ class Engine:
         secured = security(config, environment)
         self.mechanism = secured.mechanism
         """Of the login; None: the connections have none."""
-        self.client = client = network_client(
-            config, client_id, environment, random, tasks, wakeup, metrics, secured
+        self.client = network_client(
+            config, client_id, environment, random, tasks, wakeup, self.metrics, secured
         )
-        client.misrouted = lambda _: metadata.misrouted()
+        self.client.misrouted = lambda _: metadata.misrouted()
+        self.client.failed = metadata.request_update
         self.transactions = None if manager is None else self._make_transactions(manager)
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
-        self._waiters, self._flushes = accumulator.waiters, accumulator.flushes
         self._batches, self._pending = accumulator.batches, accumulator.pending
-        self._sender = self._make_sender(numbers, compressor, observed)
+        self._waiters, self._flushes = accumulator.waiters, accumulator.flushes
+        self._sender = self._make_sender(compressor, observed)
+        preparation = self._make_preparation(log)
+        wall_clock_ns = environment.wall_clock_ns
         self.pipeline = SendPipeline(
-            accumulator,
-            hooks,
-            self._make_preparation(hooks.serializers, log),
-            self.transactions,
-            self.max_block,
-            clock,
-            environment.wall_clock_ns,
+            accumulator, hooks, preparation, self.transactions, self.max_block, clock, wall_clock_ns
         )
         """The long way of records."""
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def _make_sender(
-        self, numbers: SequenceNumbers, compressor: Compressor, observed: ObserverSlot
-    ) -> Sender:
+    def _make_sender(self, compressor: Compressor, observed: ObserverSlot) -> Sender:
         """The sender, with the parts that it calls in its rounds."""
-        config, wakeup, manager = self.config, self._wakeup, self._manager
+        config, wakeup, numbers, manager = self.config, self._wakeup, self._numbers, self._manager
         accumulator, client, metadata = self.accumulator, self.client, self.metadata
-        metrics, worker = self.metrics, self._failure_worker
-        pending_failures = PendingFailures(accumulator, metrics)
+        failed = None if self._failure_worker is None else self._failure_worker.queue
+        failures, backoff = PendingFailures(accumulator, self.metrics), self._backoff
         refresher = MetadataRefresher(
-            metadata,
-            client,
-            accumulator,
-            pending_failures,
-            compressor,
-            wakeup.wake,
-            self._login_refused,
+            metadata, client, accumulator, failures, compressor, wakeup.wake, self._login_refused
+        )
+        wall_clock_ns = self._environment.wall_clock_ns
+        reports = DeliveryReports(self.metrics, observed, metadata, wall_clock_ns, failed)
+        gaps = Gaps(accumulator.batches, numbers, manager)
+        self._completer = completer = BatchCompleter(
+            accumulator, metadata, gaps, failures, reports, compressor, refresher, backoff, manager
+        )
+        refresher.on_another_cluster = completer.leave_cluster
+        expiry = Expiry(accumulator, completer, client, metadata, numbers, failures, manager)
+        self._produce_settings = settings = ProduceSettings(
+            config.acks_value, config.request_timeout_ms
+        )
+        batch_sender = BatchSender(
+            accumulator, client, metadata, numbers, compressor, settings, wakeup, manager
         )
         self._ad_hoc = AdHocRequests(client, metadata, wakeup.wake)
         self.queries = ClusterQueries(
-            metadata,
-            client,
-            metrics,
-            self._ad_hoc,
-            self.max_block,
-            self.clock,
+            metadata, client, self.metrics, self._ad_hoc, self.max_block, self.clock
         )
         self.telemetry = self._make_telemetry() if config.enable_metrics_push else None
-        self._produce_settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
-        self._completer = completer = BatchCompleter(
-            accumulator,
-            metadata,
-            Gaps(accumulator.batches, numbers, manager),
-            pending_failures,
-            DeliveryReports(
-                metrics,
-                observed,
-                metadata,
-                self._environment.wall_clock_ns,
-                None if worker is None else worker.queue,
-            ),
-            compressor,
-            refresher,
-            self.backoff(),
-            config.retries,
-            manager,
-        )
-        refresher.on_another_cluster = completer.leave_cluster
-        requesters: list[Requester] = [refresher, self._make_identity(numbers), self._ad_hoc]
+        requesters: list[Requester] = [refresher, self._make_identity(), self._ad_hoc]
         if self.telemetry is not None:
             requesters.append(self.telemetry)
         return Sender(
-            accumulator,
-            client,
-            completer,
-            Expiry(
-                accumulator,
-                completer,
-                client,
-                metadata,
-                numbers,
-                pending_failures,
-                metrics,
-                manager,
-            ),
-            pending_failures,
-            tuple(requesters),
-            BatchSender(
-                accumulator,
-                client,
-                metadata,
-                numbers,
-                compressor,
-                self._produce_settings,
-                metrics,
-                wakeup,
-                manager,
-            ),
-            metrics,
-            wakeup,
+            accumulator, client, completer, expiry, failures, requesters, batch_sender, wakeup
         )
 
     # --- the parts of some producers ---------------------------------------------------------
 
-    def _make_failure_worker(self, handler: FailedRecordHandler | None) -> FailureWorker | None:
+    def _make_manager(self, joined: TransactionHandle | None) -> TransactionManager | None:
+        name = self.config.transactional_id
+        if name is None:
+            return None
+        from aioproducer.engine.transactions.manager import TransactionManager
+
+        return TransactionManager(name, self._numbers, self.config.transaction_timeout_ms, joined)
+
+    def _make_failure_worker(self) -> FailureWorker | None:
         """The worker of the hook for failed records; None: there is no hook."""
+        handler = self._hooks.failed_records
         if handler is None:
             return None
         from aioproducer.engine.core.failures import FailureWorker
@@ -249,19 +204,12 @@ class Engine:
             from aioproducer.engine.transactions.errors import is_its_own as concerns
         return FailureWorker(handler, self.config.buffer_memory, concerns, self.tasks)
 
-    def _make_preparation(
-        self, serializers: RecordSerializers, log: ClientLog
-    ) -> SerializerPreparation | None:
-        if not serializers.need_preparation:
+    def _make_preparation(self, log: ClientLog) -> SerializerPreparation | None:
+        hooked, accumulator, bound = self._hooks.serializers, self.accumulator, self.max_block
+        if not hooked.need_preparation:
             return None
         return SerializerPreparation(
-            serializers,
-            self.accumulator,
-            self.tasks,
-            self.backoff(),
-            self.max_block,
-            self.clock,
-            log,
+            hooked, accumulator, self.tasks, self._backoff, bound, self.clock, log
         )
 
     def _make_transactions(self, manager: TransactionManager) -> TransactionApi:
@@ -285,30 +233,19 @@ class Engine:
         api.changed()
         return api
 
-    def _make_identity(self, numbers: SequenceNumbers) -> Requester:
+    def _make_identity(self) -> Requester:
         """The part that gets the producer id, and sends the requests of transactions."""
+        accumulator, client, metadata = self.accumulator, self.client, self.metadata
+        ends, backoff, wake = self._completer, self._backoff, self._wakeup.wake
         if self._manager is None or self.transactions is None:
             return ProducerIdRequester(
-                numbers,
-                self.accumulator,
-                self.client,
-                self.metadata,
-                self._completer,
-                self.config.retry_backoff_ms / 1000,
-                self._wakeup.wake,
+                self._numbers, accumulator, client, metadata, ends, backoff, wake
             )
         from aioproducer.engine.sender.transaction_driver import TransactionDriver
 
+        offsets, changed = self.transactions.offsets, self.transactions.changed
         return TransactionDriver(
-            self._manager,
-            self.transactions.offsets,
-            self.accumulator,
-            self.client,
-            self.metadata,
-            self._completer,
-            self.backoff(),
-            self.transactions.changed,
-            self._wakeup.wake,
+            self._manager, offsets, accumulator, client, metadata, ends, backoff, changed, wake
         )
 
     def _make_telemetry(self) -> TelemetryRequester:
@@ -344,11 +281,6 @@ class Engine:
 
     # --- their calls to each other -----------------------------------------------------------
 
-    def backoff(self) -> ExponentialBackoff:
-        """The delays of ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
-        first, longest = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        return ExponentialBackoff(first / 1000, longest / 1000, self._random)
-
     def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
         if self._manager is not None:
             self._manager.delivery_failed(error)
@@ -376,7 +308,7 @@ class Engine:
         """
         await self.client.prepare()
         servers = await resolved_bootstrap_servers(
-            self.config, self._environment, self.backoff(), self.tasks
+            self.config, self._environment, self._backoff, self.tasks
         )
         self.metadata.set_bootstrap(servers)
 
@@ -430,18 +362,62 @@ class Engine:
         self._wakeup.wake()
         return failed
 
-    async def close(self, timeout: float, error: ProducerError) -> int:
-        """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number.
+    def disown(self, error: ProducerError, *, runs_on: bool) -> None:
+        """Do nothing more in a forked child, where transactional calls raise ``error``.
 
-        ``ProducerCore._close`` makes the error, and the timeout of a call that names none.
-        :meth:`close_now` ends the wait early.
+        ``runs_on``: the fork was in the event loop, so the child may run a copy of it.
         """
+        if self.transactions is not None:
+            self.transactions.disown(error)
+        if runs_on:
+            self.tasks.disown()
+
+    def snapshot_metrics(self) -> MetricsSnapshot:
+        """All metrics as they are now."""
+        now = self.clock()
+        updated = self.metadata.last_full_update
+        return self.metrics.snapshot(
+            now,
+            gauges={
+                "buffer-total-bytes": float(self.config.buffer_memory),
+                "buffer-available-bytes": float(self.accumulator.free_memory),
+                "requests-in-flight": float(self.client.total_in_flight),
+                "metadata-age": float("nan") if updated is None else now - updated,
+                "waiting-threads": float(len(self._pending)),
+                "connection-count": float(self.client.connection_count()),
+            },
+        )
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def close_called(self) -> None:
+        """Note that the present task waits for the end of :meth:`close`."""
+        if self._failure_worker is not None:
+            self._failure_worker.closing()
+
+    async def close(self, timeout: float | None) -> int:
+        """Deliver for ``timeout`` seconds (None: ``delivery_timeout_ms``), then fail the rest.
+
+        Returns the number of records that failed. The steps:
+
+        - No batch lingers any more, and a transaction that has failed is aborted. Records are
+          delivered, until the time is left that it takes to fail the others (:meth:`_deliver`).
+        - With ``acks=0``, brokers may read what was sent, for ``request_timeout_ms`` at most.
+        - The connections end. All records and calls that wait fail.
+        - The handler of failed records has the rest of the time (:meth:`FailureWorker.finish`).
+        - Tasks, the login, threads and hooks end.
+        """
+        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        end = self.clock() + bound
+        error = ProducerClosedError(
+            "the producer was closed before this record was delivered (close() waited for at most "
+            f"{duration(bound)}, or was cancelled); give close() more time, or call flush() first"
+        )
         if self.transactions is not None:
             self.transactions.leave()
         self.accumulator.close()
-        end = self.clock() + timeout
         try:
-            await self._deliver(timeout)
+            await self._deliver(bound)
             if self.config.acks == "0" and (barriers := self.client.barriers()):
                 left = min(end - self.clock(), self.config.request_timeout_ms / 1000)
                 await asyncio.wait(barriers, timeout=max(left, 0.0))
@@ -452,17 +428,32 @@ class Engine:
             try:
                 undelivered = await self._fail_all(error)
             finally:
-                if self.transactions is not None:
-                    self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
-                self._fail_calls(ProducerClosedError("the producer is closed; make a new Producer"))
-                if self._failure_worker is not None:
-                    await self._failure_worker.finish(end - self.clock(), self._closing_now)
-                # A user's prepare() may ignore its cancellation.
-                await self.tasks.close(max(end - self.clock(), _LEAST_TO_END))
-                if self.mechanism is not None:
-                    await self.mechanism.close()
-                self._threads.shutdown(cancel_futures=True)
+                await self._end_parts(end)
         return undelivered
+
+    async def closed(self, closing: asyncio.Task[int], timeout: float | None) -> int:
+        """Wait for ``closing``, the task of :meth:`close`, and return its result.
+
+        After ``timeout`` seconds, or if the caller is cancelled, it delivers no more; what has
+        arrived by then is read first. That task may be another call's, with more time.
+        """
+        had_ended = self.tasks.loop_ends
+        try:
+            try:
+                await asyncio.wait([closing], timeout=timeout)
+            except asyncio.CancelledError:
+                task, ends = asyncio.current_task(), self.tasks.loop_ends and not had_ended
+                if ends and task is not None and task.cancelling() == 1:
+                    await asyncio.wait([closing])  # asyncio.run() has cancelled all tasks, once
+                raise
+            if not closing.done():
+                await sockets_read(self.client.received)
+        finally:
+            if not closing.done():
+                if not self._closing_now.done():
+                    self._closing_now.set_result(None)
+                await asyncio.wait([closing])
+        return closing.result()
 
     async def _deliver(self, timeout: float) -> None:
         """Wait for the sender's end, but keep time to fail the rest: half of it at most."""
@@ -488,25 +479,21 @@ class Engine:
             + handling
         )
 
-    def close_called(self) -> None:
-        """Note that the present task waits for the end of :meth:`close`."""
-        if self._failure_worker is not None:
-            self._failure_worker.closing()
-
-    def disown(self, error: ProducerError, *, runs_on: bool) -> None:
-        """Do nothing more in a forked child, where transactional calls raise ``error``.
-
-        ``runs_on``: the fork was in the event loop, so the child may run a copy of it.
-        """
-        if self.transactions is not None:
-            self.transactions.disown(error)
-        if runs_on:
-            self.tasks.disown()
-
-    def close_now(self) -> None:
-        """End a :meth:`close` under way before its timeout."""
-        if not self._closing_now.done():
-            self._closing_now.set_result(None)
+    async def _end_parts(self, end: float) -> None:
+        """End what :meth:`close` leaves, once no record is without an outcome."""
+        try:
+            if self.transactions is not None:
+                self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
+            self._fail_calls(ProducerClosedError("the producer is closed; make a new Producer"))
+            if self._failure_worker is not None:
+                await self._failure_worker.finish(end - self.clock(), self._closing_now)
+            # A user's prepare() may ignore its cancellation.
+            await self.tasks.close(max(end - self.clock(), _LEAST_TO_END))
+            if self.mechanism is not None:
+                await self.mechanism.close()
+            self._threads.shutdown(cancel_futures=True)
+        finally:
+            await self._hooks.close(end - self.clock())
 
     def break_down(self, error: ProducerError) -> None:
         """Fail every waiting call and record with ``error``: a part has died."""
@@ -551,22 +538,6 @@ class Engine:
             failed += self._completer.abort(error, self.clock())
         return failed
 
-    def snapshot_metrics(self) -> MetricsSnapshot:
-        """All metrics as they are now."""
-        now = self.clock()
-        updated = self.metadata.last_full_update
-        return self.metrics.snapshot(
-            now,
-            gauges={
-                "buffer-total-bytes": float(self.config.buffer_memory),
-                "buffer-available-bytes": float(self.accumulator.free_memory),
-                "requests-in-flight": float(self.client.total_in_flight),
-                "metadata-age": float("nan") if updated is None else now - updated,
-                "waiting-threads": float(len(self._pending)),
-                "connection-count": float(self.client.connection_count()),
-            },
-        )
-
 
 # --- settings of the parts, read from the configuration ------------------------------------------
 
@@ -587,42 +558,6 @@ def _metadata(config: ProducerConfig, backoff: ExponentialBackoff) -> Metadata:
     )
 
 
-def _manager(
-    config: ProducerConfig, numbers: SequenceNumbers, joined: TransactionHandle | None
-) -> TransactionManager | None:
-    if config.transactional_id is None:
-        return None
-    from aioproducer.engine.transactions.manager import TransactionManager
-
-    return TransactionManager(
-        config.transactional_id, numbers, config.transaction_timeout_ms, joined
-    )
-
-
-def _accumulator_settings(config: ProducerConfig, metadata: Metadata) -> AccumulatorSettings:
-    for_pending = config.buffer_memory // 4
-    idempotent = config.enable_idempotence
-    memory = config.buffer_memory - for_pending
-    smallest, doublings = _batch_sizes(config, memory)
-    return AccumulatorSettings(
-        memory=memory,
-        pending_memory=for_pending,
-        kept_memory=max(for_pending, config.max_request_size),
-        batch_size=smallest,
-        most_doublings=doublings,
-        max_request_size=config.max_request_size,
-        linger=None if config.linger_ms is None else config.linger_ms / 1000,
-        adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
-        delivery_timeout=config.delivery_timeout_ms / 1000,
-        one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
-        in_order=idempotent,
-        ignore_keys=config.partitioner_ignore_keys,
-        adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
-        availability_timeout=config.partitioner_availability_timeout_ms / 1000 or None,
-        is_near=_rack_check(config, metadata),
-    )
-
-
 def _rack_check(config: ProducerConfig, metadata: Metadata) -> Callable[[int], bool] | None:
     """Whether a node is in the producer's rack; None: its rack is not considered."""
     rack = config.client_rack
@@ -634,30 +569,3 @@ def _rack_check(config: ProducerConfig, metadata: Metadata) -> Callable[[int], b
         return node is not None and node.rack == rack
 
     return is_near
-
-
-def _batch_sizes(config: ProducerConfig, memory: int) -> tuple[int, int]:
-    """The size of a batch, and the number of times that it may double."""
-    if config.batch_size is not None:
-        return max(config.batch_size, 1), 0
-    largest = min(tuning.LARGEST_BATCH, config.max_request_size, memory)
-    smallest = min(tuning.SMALLEST_BATCH, largest)
-    return smallest, (largest // smallest).bit_length() - 1
-
-
-def _compression(config: ProducerConfig) -> Compression | None:
-    levels = {
-        "gzip": config.compression_gzip_level,
-        "lz4": config.compression_lz4_level,
-        "zstd": config.compression_zstd_level,
-    }
-    return compression(config.compression_type, level=levels.get(config.compression_type))
-
-
-def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
-    if partitioner is None:
-        return None
-    if isinstance(partitioner, str):
-        return NAMED_PARTITIONERS[partitioner](random).partition
-    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
-    return function

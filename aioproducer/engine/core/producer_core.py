@@ -32,9 +32,8 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation import logs
 from aioproducer.foundation.codecs import codec_library
-from aioproducer.foundation.logs import counted, duration
+from aioproducer.foundation.logs import counted
 from aioproducer.foundation.runtime import forks
-from aioproducer.foundation.runtime.patience import sockets_read
 from aioproducer.foundation.runtime.threads import Load, load_here
 from aioproducer.model import TransactionHandle
 
@@ -271,10 +270,7 @@ class ProducerCore:
         return ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
 
     async def close(self, timeout: float | None) -> int:
-        """Deliver for ``timeout`` seconds (None: ``delivery_timeout_ms``), and end.
-
-        Returns the number of records that were given up.
-        """
+        """Do :meth:`Engine.close`, or wait for it; returns the number of records given up."""
         life, engine = self.lifecycle, self._engine
         if engine is None:
             life.close_unstarted()
@@ -286,23 +282,8 @@ class ProducerCore:
             life.check_same_place()
             self.fast_path.close()
             life.begin_closing(self._close(engine, timeout))
-        closing, had_ended = life.closing, engine.tasks.loop_ends
-        assert closing is not None
-        try:
-            try:
-                await asyncio.wait([closing], timeout=timeout)
-            except asyncio.CancelledError:
-                task, ends = current_task(), engine.tasks.loop_ends and not had_ended
-                if ends and task is not None and task.cancelling() == 1:
-                    await asyncio.wait([closing])  # asyncio.run() has cancelled all tasks, once
-                raise
-            if not closing.done():
-                await sockets_read(engine.client.received)
-        finally:
-            if not closing.done():
-                engine.close_now()
-                await asyncio.wait([closing])
-        return closing.result()
+        assert life.closing is not None
+        return await engine.closed(life.closing, timeout)
 
     async def _close_with_loop(self) -> None:
         """Close the producer at the end of its event loop, if nobody has done so."""
@@ -314,16 +295,9 @@ class ProducerCore:
 
     async def _close(self, engine: Engine, timeout: float | None) -> int:
         logs.enter(self._life_log.lines)
-        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
-        end = self._environment.clock() + bound
-        error = ProducerClosedError(
-            "the producer was closed before this record was delivered (close() waited for at most "
-            f"{duration(bound)}, or was cancelled); give close() more time, or call flush() first"
-        )
         try:
-            undelivered = await engine.close(bound, error)
+            undelivered = await engine.close(timeout)
         finally:
-            await self.hooks.close(end - self._environment.clock())
             self._close_observer()
         self._life_log.closed(engine.accumulator.topic_outcomes, undelivered)
         return undelivered

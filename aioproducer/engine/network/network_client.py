@@ -122,6 +122,8 @@ class NetworkClient:
         """The cluster whose brokers are meant; None: it is not known, or not to be checked."""
         self.misrouted: Callable[[float], None] = lambda _: None
         """Called with the time when another broker answered than was meant (KIP-1242)."""
+        self.failed: Callable[[], None] = lambda: None
+        """Called when a known broker was not reached, or its connection was lost."""
         self.throttled: Callable[[Peer, float], None] = lambda _, __: None
         """Called with a broker and the seconds of pause that its response asks for; 0: no more."""
         self.connect_to = connect_to
@@ -616,6 +618,8 @@ class NetworkClient:
                 request.error, request.latency = lost, now - request.sent
                 self.total_in_flight -= 1
                 self._complete(request)
+        if state.last_error is reason and isinstance(node, Node) and not self._closed:
+            self.failed()
         if isinstance(reason, RebootstrapRequiredError) and not was_ready:
             self.misrouted(now)
         self.wake()

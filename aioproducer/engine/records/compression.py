@@ -17,6 +17,8 @@ from aioproducer.foundation.codecs import codec_library
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor
 
+    from aioproducer.config import ProducerConfig
+
 
 class Compression(NamedTuple):
     """A compression with its level chosen."""
@@ -37,6 +39,16 @@ def compression(name: str, *, level: int | None = None) -> Compression | None:
         return None
     number, make, default_level = _COMPRESSIONS[name]
     return Compression(name, number, make(default_level if level is None else level))
+
+
+def configured_compression(config: ProducerConfig) -> Compression | None:
+    """The compression and level of ``config``; raises as :func:`compression`."""
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return compression(config.compression_type, level=levels.get(config.compression_type))
 
 
 def _gzip(level: int) -> Callable[[memoryview], bytes]:

@@ -27,7 +27,6 @@ from aioproducer.engine.records.builder import NO_PRODUCER_STATE, frame_batch
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.errors import ProducerError
 from aioproducer.foundation import tuning
 from aioproducer.model import Node
 
@@ -53,7 +52,6 @@ class BatchSender:
         sequence_numbers: SequenceNumbers,
         compressor: Compressor,
         settings: ProduceSettings,
-        metrics: ProducerMetrics,
         wakeup: Wakeup,
         transactions: TransactionManager | None = None,
     ) -> None:
@@ -68,12 +66,11 @@ class BatchSender:
         self._sequence_numbers = sequence_numbers
         self._compressor = compressor
         self._settings = settings
-        self._metrics = metrics
+        self._metrics: ProducerMetrics = client.metrics
         self._wakeup = wakeup
         self._transactions = transactions
         self._compressing: set[int] = set()
         """The nodes whose next batches are being compressed in a thread."""
-        self._failure_seen: dict[int, ProducerError] = {}
         self._max_request_size: int = timing.max_request_size
         self._is_adaptive: bool = timing.linger is None
         self._linger: float = timing.adaptive_linger if timing.linger is None else timing.linger
@@ -154,7 +151,6 @@ class BatchSender:
             if not client.ready(node, now):
                 if backlog.not_ready_since is None:
                     backlog.not_ready_since = now
-                self._doubt_leader(node_id)
                 return client.not_before(node_id, now)
             backlog.not_ready_since = None
             batches = backlog.take(self._max_request_size, now)
@@ -212,13 +208,6 @@ class BatchSender:
         or there is a flush or a close.
         """
         return bool(backlog.is_due or self._accumulator.closing or self._flushes)
-
-    def _doubt_leader(self, node: int) -> None:
-        """Request metadata for the batches of an unreachable node: the leader may have changed."""
-        failure = self._client.failures().get(node)
-        if failure is not None and self._failure_seen.get(node) is not failure:
-            self._failure_seen[node] = failure
-            self._metadata.request_update()
 
     def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
         used = ""

@@ -52,7 +52,7 @@ from aioproducer.errors import (
     TransactionAbortedError,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.backoff import ExponentialBackoff, Pace
 from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.model import BigInt, NodeId, TopicPartition
 
@@ -80,7 +80,6 @@ class BatchCompleter:
         compressor: Compressor,
         refresher: MetadataRefresher,
         backoff: ExponentialBackoff,
-        retries: int,
         transactions: TransactionManager | None = None,
     ) -> None:
         self._batches: BatchQueue = accumulator.batches
@@ -94,7 +93,6 @@ class BatchCompleter:
         self._compressor = compressor
         self._refresher = refresher
         self._backoff = backoff
-        self._retries = retries
         self._transactions = transactions
 
     def complete(self, request: ProduceRequest, completion: Completion, now: float) -> None:
@@ -168,7 +166,7 @@ class BatchCompleter:
         """The facts about ``batch``, which was sent to ``node``, that decide its outcome."""
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
-            may_retry=batch.attempts < self._retries and now < batch.deadline,
+            may_retry=self._batches.may_retry(batch, now),
             first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
             behind_a_gap=batch.partition.has_gap_before(batch),
             broker_may_not_know=batch.split_in_doubt or batch.partition.later_is_in_log(batch),
@@ -246,7 +244,7 @@ class BatchCompleter:
         # A first failure is no news: leaders move.
         level = logging.WARNING if batch.attempts else logging.INFO
         logger.repeated(
-            logging.DEBUG if retry.soon else level,
+            logging.DEBUG if retry.pace is Pace.SOON else level,
             ("retry", node, type(error)),
             "Retrying %s for %s (attempt %d failed): %s",
             counted(batch.count, "record"),
@@ -260,8 +258,7 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
         self._reports.retried(batch, node, now)
-        delay = self._backoff.soon if retry.soon else self._backoff.delay
-        wait = 0.0 if retry.at_once else delay(batch.attempts + 1)
+        wait = self._backoff.delay(batch.attempts + 1, retry.pace)
         self._batches.retry(batch, now + wait, now)
 
     def fail_late(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:

@@ -12,7 +12,6 @@ from aioproducer.engine.accumulator import (
     RecordAccumulator,
 )
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.delivery_reports import PendingFailures
@@ -43,11 +42,11 @@ _BETWEEN_LINES: Final = 60.0
 class Expiry:
     """Fails batches after ``delivery_timeout_ms``, and pending records after ``max_block_ms``.
 
-    A batch has the deadline of its oldest record (:meth:`BatchQueue.open`, ``date_back``); that of
-    a pending record is never later (``max_block`` of :class:`SendPipeline`). The sender knows the
+    :class:`BatchQueue` decides which batches are late; the deadline of a pending record is never
+    later than that of a batch (``max_block`` of :class:`SendPipeline`). The sender knows the
     first of all (:meth:`RecordAccumulator.next_deadline`). Once it has passed, :meth:`Sender.run`
     reads the sockets, and only then calls :meth:`expire`. A batch whose response then reports an
-    error fails with this error (:meth:`BatchCompleter._standing`). Time in which the process did
+    error fails with this error (:meth:`BatchQueue.may_retry`). Time in which the process did
     not run counts for nobody (:class:`RunningClock`).
     """
 
@@ -59,7 +58,6 @@ class Expiry:
         metadata: Metadata,
         sequence_numbers: SequenceNumbers,
         pending_failures: PendingFailures,
-        metrics: ProducerMetrics,
         transactions: TransactionManager | None = None,
     ) -> None:
         self._accumulator = accumulator
@@ -70,7 +68,6 @@ class Expiry:
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
         self._pending_failures = pending_failures
-        self._metrics = metrics
         self._transactions = transactions
         self._next_line = 0.0
         """No line about waiting records before this time."""
@@ -174,7 +171,7 @@ class Expiry:
         )
         if unknown is not None:
             return unknown
-        self._metrics.buffer_exhausted(now)
+        self._client.metrics.buffer_exhausted(now)
         return BufferExhaustedError(
             f"no memory became free for a record of topic {record.topic!r} within "
             f"{duration(now - record.sent)} (max_block_ms or delivery_timeout_ms): use "

@@ -19,6 +19,7 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
+from aioproducer.foundation.backoff import Pace
 
 
 class Deliver(NamedTuple):
@@ -33,17 +34,14 @@ class Deliver(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """Send the batch again, after a backoff."""
+    """Send the batch again, at its ``pace``."""
 
     error: ProducerError
     """If ``refresh_metadata``, the leaders are out of date."""
     numbers_lost: bool = False
     """True if the broker refuses the sequence number: the batch needs a new one."""
-    at_once: bool = False
-    """True if there is no backoff, because the broker need not recover, or another one leads."""
-    soon: bool = False
-    """True if the backoff is short: the coordinator ends the previous transaction, which takes
-    milliseconds (version 2)."""
+    pace: Pace = Pace.USUAL
+    """``AT_ONCE`` if another broker leads now, or only the number was wrong."""
 
 
 class SetAside(NamedTuple):
@@ -138,7 +136,7 @@ def decide_error(
             uncertain = still_uncertain(standing.uncertain, error)
             if standing.behind_a_gap:
                 if not (uncertain and standing.broker_may_not_know):
-                    return Retry(error, numbers_lost=True, at_once=True)
+                    return Retry(error, numbers_lost=True, pace=Pace.AT_ONCE)
                 return Fail(error, {})
             if not standing.first_in_line:
                 return _retry(error, standing)
@@ -158,8 +156,12 @@ def decide_error(
 
 
 def _retry(error: ProducerError, standing: Standing, *, numbers_lost: bool = False) -> Retry:
-    soon = isinstance(error, ConcurrentTransactionsError)
-    return Retry(error, numbers_lost, standing.has_new_leader, soon)
+    pace = Pace.USUAL
+    if standing.has_new_leader:
+        pace = Pace.AT_ONCE
+    elif isinstance(error, ConcurrentTransactionsError):
+        pace = Pace.SOON
+    return Retry(error, numbers_lost, pace)
 
 
 def still_uncertain(before: bool, error: ProducerError) -> bool:

@@ -12,7 +12,8 @@ from aioproducer.engine.network.request import SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
-from aioproducer.errors import ProducerError, ProtocolError, explain, kafka_error
+from aioproducer.errors import ProtocolError, explain, kafka_error
+from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
 
 logger = RoomLogger(__name__)
@@ -53,7 +54,7 @@ class InitProducerIdRequest(SchemaRequest):
 
 
 class ProducerIdRequester(Requester):
-    """One request at a time, to the least loaded broker. ``retry_backoff``: seconds."""
+    """One request at a time, to the least loaded broker."""
 
     requests = (InitProducerIdRequest,)
 
@@ -64,7 +65,7 @@ class ProducerIdRequester(Requester):
         client: NetworkClient,
         metadata: Metadata,
         completer: BatchCompleter,
-        retry_backoff: float,
+        backoff: ExponentialBackoff,
         wake: Callable[[], None],
     ) -> None:
         super().__init__(wake)
@@ -74,9 +75,10 @@ class ProducerIdRequester(Requester):
         self._client = client
         self._metadata = metadata
         self._completer = completer
-        self._retry_backoff = retry_backoff
+        self._backoff = backoff
+        self._failures = 0
+        """The failed attempts since the last success."""
         self._not_before = 0.0
-        self._failures_seen: list[ProducerError] = []
 
     def step(self, now: float) -> None:
         """Send a request if one is needed: the next batch needs it, at the latest."""
@@ -94,21 +96,12 @@ class ProducerIdRequester(Requester):
             if number in brokers:  # its connection is for the batches as well
                 self._client.ready(brokers[number], now)
         node = self._client.least_loaded(peers, now)
-        self._doubt_addresses()
         if node is None:
             self.due = self._client.next_chance(peers, now) or NEVER
         elif self._client.ready(node, now):
             numbers.requested()
             self.waits = False
             self._client.send_to_any(node.id, InitProducerIdRequest(), peers, now)
-
-    def _doubt_addresses(self) -> None:
-        """Request metadata if a broker can't be reached: its address may be out of date."""
-        brokers, failures = self._metadata.snapshot.brokers, self._client.failures()
-        found = [failures[number] for number in brokers if number in failures]
-        if found and found != self._failures_seen:
-            self._metadata.request_update()
-        self._failures_seen = found
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a request, or the error instead."""
@@ -118,10 +111,10 @@ class ProducerIdRequester(Requester):
             code = assigned.error_code
             if not code and assigned.producer_id in self._sequence_numbers.former:
                 # This cluster may have written batches with this id, as those of the former one.
-                self._sequence_numbers.refused()
-                self._not_before = now + self._retry_backoff
+                self._refused(now)
                 return
             if not code:
+                self._failures = 0
                 self._sequence_numbers.assigned(assigned.producer_id, assigned.epoch)
                 logger.info(
                     "Producer id %d with epoch %d was assigned",
@@ -132,8 +125,12 @@ class ProducerIdRequester(Requester):
                 )
                 return
             error = kafka_error(code, f"no producer id: {explain(code)}")
-        self._sequence_numbers.refused()
-        self._not_before = now + self._retry_backoff
+        self._refused(now)
         if error is not None and not error.retriable:
             logger.error("No producer id was assigned: %s", error, error=error)
             self._completer.abort(error, now)
+
+    def _refused(self, now: float) -> None:
+        self._sequence_numbers.refused()
+        self._failures += 1
+        self._not_before = now + self._backoff.delay(self._failures)

@@ -51,7 +51,6 @@ class Sender:
         pending_failures: PendingFailures,
         parts: Sequence[Requester],
         batch_sender: BatchSender,
-        metrics: ProducerMetrics,
         wakeup: Wakeup,
     ) -> None:
         self._accumulator = accumulator
@@ -66,7 +65,7 @@ class Sender:
         self._pending_failures = pending_failures
         self._parts = tuple(parts)
         self._batch_sender = batch_sender
-        self._metrics = metrics
+        self._metrics: ProducerMetrics = client.metrics
         self._wakeup = wakeup
         self._part_of = {kind: each for each in parts for kind in each.requests}
         self._is_busy = False

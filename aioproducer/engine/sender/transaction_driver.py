@@ -28,7 +28,7 @@ from aioproducer.engine.transactions.requests import (
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError, TopicRecreatedError
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.backoff import ExponentialBackoff, Pace
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import Peer
 
@@ -172,7 +172,6 @@ class TransactionDriver(Requester):
             return False
         channel.failure = failure
         channel.source.unreachable(request, failure)
-        self._metadata.request_update()  # the node's address may be out of date
         return True
 
     # --- responses -------------------------------------------------------------------------
@@ -204,9 +203,8 @@ class TransactionDriver(Requester):
             channel.attempts = 0
         else:
             channel.attempts += 1
-            soon = reaction is Reaction.RETRY_SOON
-            wait = self._backoff.soon if soon else self._backoff.delay
-            channel.not_before = now + wait(channel.attempts)
+            pace = Pace.SOON if reaction is Reaction.RETRY_SOON else Pace.USUAL
+            channel.not_before = now + self._backoff.delay(channel.attempts, pace)
         return reaction
 
     def _check_topic_ids(self, request: CoordinatorRequest) -> None:
@@ -238,7 +236,6 @@ class TransactionDriver(Requester):
             return reaction
         if isinstance(error, NetworkError | RequestTimeoutError):
             source.response_lost(request, error)
-            self._metadata.request_update()
             return Reaction.FIND_COORDINATOR
         source.request_failed(request, error)
         return Reaction.FATAL

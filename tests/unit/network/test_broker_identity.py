@@ -250,6 +250,32 @@ async def test_a_wrong_broker_is_reported_and_tried_again_after_a_backoff(
     assert world.client.not_before(ONE.id, world.clock()) == world.now + 1.0
 
 
+async def test_a_known_broker_may_be_elsewhere_after_each_failure(world: ObservedClient) -> None:
+    told: list[float] = []
+    world.client.failed = lambda: told.append(world.now)
+    (await world.connected(ONE)).abort(BrokerConnectionError("lost"))
+    await settle()
+    assert told == [1000.0]
+    world.now += 2.0
+    world.client.connect(ONE, world.clock())
+    await settle()
+    await world.connections[-1].breaks(BrokerConnectionError("not reached"))
+    assert told == [1000.0, 1002.0]
+    boot = BootstrapServer(BootstrapId("-1"), "boot", 9092)
+    world.client.connect(boot, world.clock())
+    await settle()
+    await world.connections[-1].breaks(BrokerConnectionError("not reached"))
+    assert len(told) == 2, "no answer about the cluster moves a bootstrap server"
+    idle = await world.connected(TWO)
+    world.now += 540.0
+    world.client.connect(TWO, world.clock())
+    await settle()
+    assert idle.aborted
+    world.client.close()
+    await settle()
+    assert len(told) == 2, "the end of an unused connection, or of the client, is no failure"
+
+
 async def test_a_connection_in_use_that_ends_is_no_wrong_broker(world: ObservedClient) -> None:
     told: list[float] = []
     world.client.misrouted = told.append

@@ -34,6 +34,8 @@ async def test_a_failed_request_for_an_identity_is_repeated_after_the_backoff() 
         sent = world.one(InitProducerIdRequest)
         await world.complete(sent, identity_response(-1, code=14))
         await world.turn(BACKOFF * 1.5)
+        assert world.requests(InitProducerIdRequest) == []  # the second wait is twice as long
+        await world.turn(BACKOFF)
         await world.complete(world.one(InitProducerIdRequest), identity_response(78))
         assert states(world.one(ProduceRequest)) == [(78, 0)]
         assert not future.done()
@@ -155,10 +157,10 @@ async def test_an_identity_that_is_not_to_be_had_yet_is_asked_for_again(code: in
     async with running(idempotent=True) as world:
         future = world.send()
         await world.turn()
-        for _ in range(3):
+        for failures in range(3):
             refusal = identity_response(-1, code=code)
             await world.complete(world.one(InitProducerIdRequest), refusal)
-            await world.turn(BACKOFF * 2)
+            await world.turn(BACKOFF * 2**failures * 1.5)
         await world.complete(world.one(InitProducerIdRequest), identity_response(78))
         await world.answer(world.one(ProduceRequest))
         assert (await future).offset == 42

@@ -244,8 +244,7 @@ async def test_a_missing_leader_is_asked_for_in_the_round_that_misses_it(leader:
 async def test_a_broker_that_hangs_up_on_records_without_acks_is_asked_about() -> None:
     """With ``acks=0`` an error has no answer: the closed connection is all that tells of it."""
     async with running(acks=0, linger_ms=0) as world:
-        world.network.unreachable.add(1)
-        world.network.reasons[1] = BrokerConnectionError("broker 1 closed the connection")
+        world.network.fail(1, BrokerConnectionError("broker 1 closed the connection"))
         world.now += 1.0
         world.send()
         await world.settle()
@@ -254,8 +253,7 @@ async def test_a_broker_that_hangs_up_on_records_without_acks_is_asked_about() -
 
 async def test_records_without_acks_go_to_the_new_leader_after_the_broker_hung_up() -> None:
     async with running(acks=0, linger_ms=0) as world:
-        world.network.unreachable.add(1)
-        world.network.reasons[1] = BrokerConnectionError("broker 1 closed the connection")
+        world.network.fail(1, BrokerConnectionError("broker 1 closed the connection"))
         future = world.send()
         await world.turn(1.0)
         await world.tell_metadata((2, 2))
