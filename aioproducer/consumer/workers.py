@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
 from math import inf
@@ -65,6 +65,8 @@ class _Line:
     def __init__(self, partition: AssignedPartition, order: Order) -> None:
         self._one_by_one = order == "partition"
         self._by_key = order == "key"
+        self.is_queued = False
+        """True: it waits for a turn."""
         self.is_short = False
         """True: no more could be lined up when a piece came to its end."""
         self.at = -1
@@ -85,7 +87,9 @@ class _Line:
         self.rest_size = 0
         self.most = tuning.WORKERS_LINE
         """The number of records that wait, or are in work, up to which more are lined up."""
-        self.renew(partition)
+        self.partition = partition
+        self.work = partition.work
+        self.waiting = self.work.waiting
 
     def renew(self, partition: AssignedPartition) -> None:
         """The partition begins at another place, or anew."""
@@ -203,7 +207,7 @@ class Workers:
         self._order = order
         self._room = room
         self._lines: dict[TopicPartition, _Line] = {}
-        self._ready: OrderedDict[_Line, None] = OrderedDict()
+        self._ready: deque[_Line] = deque()
         """The lines with a record that may begin, in the order of their turns."""
         self._working: dict[asyncio.Task[None], ConsumerRecord | None] = {}
         """The tasks that call the handler, and what each works on."""
@@ -346,9 +350,16 @@ class Workers:
     def _take_turn(self, line: _Line) -> None:
         """Let a line wait for its turn, or forget it if it is empty."""
         if line.is_ready:
-            self._ready[line] = None
+            if not line.is_queued:
+                line.is_queued = True
+                self._ready.append(line)
         elif line.is_empty:
             self._lines.pop(line.where, None)
+
+    def _lose_turn(self, line: _Line) -> None:
+        if line.is_queued:
+            line.is_queued = False
+            self._ready.remove(line)
 
     def _count(self, line: _Line) -> None:
         self._waiting_bytes += line.uncounted
@@ -422,15 +433,13 @@ class Workers:
                 paused = True  # a record follows, however long the pause took
                 continue  # the group may have gone on without the member
             paused = False
-            line = next(iter(ready))
+            line = ready.popleft()
+            line.is_queued = False
             part, record = line.work, line.begin()
             if record is not None:
                 self._working[me] = record
                 part.begin(record.offset, session.clock())
-            if line.is_ready and record is not None:
-                ready.move_to_end(line)
-            else:
-                del ready[line]
+                self._take_turn(line)
             if line.uncounted:
                 self._count(line)
             if line.end <= line.at:
@@ -438,7 +447,7 @@ class Workers:
             if record is None:
                 continue
             self._at_work += 1
-            if ready:
+            if ready and len(self._starting) <= self._at_work:
                 self._employ()
             try:
                 if (work := self._handle(record)) is None:
@@ -494,7 +503,7 @@ class Workers:
         """Begin with no record of ``partitions`` until they are resumed."""
         for line in self._those_of(partitions):
             self._put_back(line)
-            self._ready.pop(line, None)
+            self._lose_turn(line)
         self._moved.set()
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
@@ -514,7 +523,7 @@ class Workers:
             line.drop(but_gaps=but_gaps)
             self._count(line)
             line.is_short = False
-            self._ready.pop(line, None)
+            self._lose_turn(line)
             self._take_turn(line)
         self._assignment.let_go(partitions, Hold.FULL)
         self._moved.set()

@@ -50,7 +50,10 @@ LIBRARY: Final = "aioproducer.foundation._compiled"
 
 MODULES: Final = (
     "aioproducer.compat.confluent.records",
+    "aioproducer.consumer.assigned_partition",
     "aioproducer.consumer.loops",
+    "aioproducer.consumer.progress",
+    "aioproducer.consumer.workers",
     "aioproducer.engine.accumulator.batch_queue",
     "aioproducer.engine.accumulator.memory_quota",
     "aioproducer.engine.accumulator.partition",
