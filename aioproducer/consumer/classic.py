@@ -326,7 +326,7 @@ class ClassicMember(Member):
         if reaction is Reaction.FAIL:
             raise error_about(f"{what} of group {self._link.group_id!r}", code)
         if reaction in LOST:
-            self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
+            self.lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
         elif reaction is Reaction.REBALANCE:
             self._rebalance.set()
 
@@ -356,7 +356,7 @@ class ClassicMember(Member):
             self._take_refusal(code, "OffsetCommit")
         return True
 
-    def _lose(self, why: str, *, new: bool) -> None:
+    def lose(self, why: str, *, new: bool) -> None:
         self._life += 1
         self._had = ()
         member_id = "" if new else self.identity.member_id
@@ -370,7 +370,7 @@ class ClassicMember(Member):
         """Leave the group, and join it again when the application asks for more."""
         identity = self.identity
         self.gave_up = True
-        self._lose(reason, new=identity.instance_id is None)
+        self.lose(reason, new=identity.instance_id is None)
         if identity.instance_id is None:
             await self._link.ask(LeaveGroup(identity, reason))
 

@@ -155,7 +155,6 @@ class Consumer:
         self._progress: Progress
         self._assignment: Assignment
         self._commits: Commits
-        self._member: Member
         self._tracing = TracingSlot(self.client_id, group_id)
         self._process = os.getpid()
         self._state = "not started"
@@ -212,7 +211,7 @@ class Consumer:
         parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
         self._parts = parts
         self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
-        self._assignment, self._member = parts.assignment, parts.member
+        self._assignment = parts.assignment
         self._observation, self._telemetry = parts.observation, parts.telemetry
         self._state = "started"
         self._client.start_task(self._source.fetcher.run(), "aioproducer-consumer")
@@ -221,6 +220,10 @@ class Consumer:
         if self._options.auto_commit:
             interval = self._options.auto_commit_interval_ms / 1000
             self._start_task(self._commits.commit_each(interval, self._to_commit, self._timeout))
+
+    @property
+    def _member(self) -> Member:
+        return self._parts.member
 
     def _start_task(self, coroutine: Any) -> None:
         context = copy_context()
@@ -248,7 +251,7 @@ class Consumer:
     async def _run_member(self) -> None:
         """Be a member; an error that no retry can mend is raised by the next read."""
         try:
-            await self._member.run()
+            await self._parts.protocol.run()
         except Exception as error:
             self._assignment.lost()
             self._fail(error)

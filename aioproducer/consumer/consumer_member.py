@@ -232,7 +232,7 @@ class ConsumerMember(Member):
                 raise error
             self._partitions.tell(error)  # KIP-848: the member asks on, until it is permitted
         elif reaction in LOST:
-            self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
+            self.lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
         elif code == ErrorCode.UNRELEASED_INSTANCE_ID:
             self._wait_for_instance()
 
@@ -263,7 +263,7 @@ class ConsumerMember(Member):
             self._due.set()
         return True
 
-    def _lose(self, why: str, *, new: bool) -> None:
+    def lose(self, why: str, *, new: bool) -> None:
         self._life += 1
         self._target = {}
         self._target_changed.clear()
@@ -276,7 +276,7 @@ class ConsumerMember(Member):
         """Leave the group, and join it again when the application asks for more."""
         identity = self.identity
         self.gave_up = True
-        self._lose(reason, new=True)
+        self.lose(reason, new=True)
         self._due.set()
         await self._link.ask(ConsumerHeartbeat(identity._replace(generation=LEAVING)))
 

@@ -11,6 +11,8 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.engine.groups.requests import (
+    ClassicGroup,
+    DescribeClassicGroup,
     FetchedOffsets,
     GroupOffsetFetch,
     Membership,
@@ -20,6 +22,7 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import (
     BrokerConnectionError,
@@ -139,6 +142,14 @@ class CoordinatorLink:
                 raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
             self._node = answer.node
         return self._node
+
+    async def describe(self, timeout: float) -> tuple[ClassicGroup, bool]:
+        """The group, and True if its coordinator speaks the protocol of KIP-848: one attempt."""
+        found: ClassicGroup = await self.ask(DescribeClassicGroup(self.group_id), timeout)
+        node = await self._coordinator()
+        if not (versions := self.client.versions_of(node)):
+            raise BrokerConnectionError(f"{node}: the connection has ended")
+        return found, Api.CONSUMER_GROUP_HEARTBEAT.name in versions
 
     def react(self, code: int) -> Reaction:
         """The reaction to an error of the coordinator, which is looked for again if need be."""

@@ -57,7 +57,7 @@ class Ending:
         assignment.end()
         called = assignment.oldest_call is not None
         if not called:
-            parts.member.end()
+            parts.protocol.end()
         goodbye = new_task(parts.source.fetcher.end())  # beside the other steps, and a short one
         async with AsyncExitStack() as then:  # the last one first, whatever another one raises
             then.callback(self._end_handlers)
@@ -66,8 +66,7 @@ class Ending:
             if parts.telemetry is not None:
                 then.push_async_callback(self._push)
             then.push_async_callback(asyncio.wait, {goodbye})
-            leave = partial(parts.member.leave, _LONGEST_STEP)
-            then.push_async_callback(self._ask, "leave", leave)
+            then.push_async_callback(self._ask, "leave", self._leave)
             then.push_async_callback(self._stop, tasks[:1])
             if commits:
                 commit = partial(parts.commits.commit, assignment.owned, _ALL_STEPS)
@@ -75,7 +74,7 @@ class Ending:
             then.push_async_callback(self._step, "tell its callbacks", assignment.tell_of_end)
             if called:  # it ends first, as in Java, where close() can't overtake a callback
                 await self._step("wait for a callback", assignment.call_ended)
-                parts.member.end()
+                parts.protocol.end()
             await self._stop(tasks[1:])
 
     async def _stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
@@ -90,6 +89,9 @@ class Ending:
     def _end_handlers(self) -> None:
         if (handlers := self._parts.assignment.handlers) is not None:
             handlers.close(self._seconds(_LONGEST_STEP))
+
+    async def _leave(self) -> None:
+        await self._parts.member.leave(_LONGEST_STEP)
 
     async def _push(self) -> None:
         if not self._client.has_ended:

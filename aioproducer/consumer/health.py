@@ -48,6 +48,8 @@ class ConsumerHealth:
     lag: int | None = None
     """The number of records after the positions, from the last response of each leader; None:
     unknown."""
+    group_protocol: str | None = None
+    """``classic`` or ``consumer``: the protocol of the member; None: it is not chosen yet."""
 
     @property
     def is_live(self) -> bool:

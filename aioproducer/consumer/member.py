@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -114,6 +114,9 @@ class MemberSurroundings(NamedTuple):
     topics: Topics
     partitions: Partitions
     stats: ConsumerStats
+    session: Session
+    before_join: Callable[[], Awaitable[None]]
+    """Called before each join of a member that is not in the group."""
 
 
 class Member(ABC):
@@ -123,7 +126,7 @@ class Member(ABC):
     """
 
     def __init__(self, surroundings: MemberSurroundings) -> None:
-        link, identity, settings, topics, partitions, stats = surroundings
+        link, identity, settings, topics, partitions, stats, session, before = surroundings
         self.identity = identity
         self._link = link
         self._settings = settings
@@ -131,14 +134,9 @@ class Member(ABC):
         self._partitions = partitions
         self._stats = stats
         self._clock = link.client.clock
-        self.session = Session(
-            partitions,
-            settings.session_timeout / 1000,
-            self._clock,
-            link.client.real_clock,
-            link.group_id,
-            stats,
-        )
+        self._before_join = before
+        self.session = session
+        session.timeout = settings.session_timeout / 1000
         self.rebalance_began: float | None = None
         """The clock's time at which the rebalance under way began; None: there is none."""
         self.gave_up = False
@@ -198,6 +196,8 @@ class Member(ABC):
         """Get ready for a join: the loss is reported to the application."""
         await self._partitions.settled(lambda: self.gave_up)
         self.gave_up = False
+        if self.session.last_heartbeat is None:
+            await self._before_join()
 
     def _go_on_as(self, identity: Membership, why: str) -> None:
         """The group continues without the member, which joins again as ``identity``."""
@@ -229,10 +229,10 @@ class Member(ABC):
     def leave_cluster(self) -> None:
         """Another cluster answers, whose coordinator does not know the member: join there."""
         if self.session.last_heartbeat is not None:
-            self._lose("another cluster answers now", new=True)
+            self.lose("another cluster answers now", new=True)
 
     @abstractmethod
-    def _lose(self, why: str, *, new: bool) -> None:
+    def lose(self, why: str, *, new: bool) -> None:
         """The group continues without the member; ``new``: it joins again by another id."""
 
     @abstractmethod

@@ -210,9 +210,16 @@ class ConsumerStats:
 
 
 def coordinator_metrics(
-    stats: ConsumerStats, assigned: int, last_heartbeat: float | None, now: float
+    stats: ConsumerStats,
+    assigned: int,
+    last_heartbeat: float | None,
+    protocol: str | None,
+    now: float,
 ) -> dict[str, float]:
-    """The group ``consumer-coordinator-metrics``. Times are milliseconds, ages seconds."""
+    """The group ``consumer-coordinator-metrics``. Times are milliseconds, ages seconds.
+
+    ``uses-consumer-protocol`` is 1 with the protocol of KIP-848, 0 with the classic one.
+    """
 
     def age(moment: float | None) -> float:
         return nan if moment is None else now - moment
@@ -221,6 +228,7 @@ def coordinator_metrics(
         "assigned-partitions": float(assigned),
         "last-heartbeat-seconds-ago": age(last_heartbeat),
         "last-rebalance-seconds-ago": age(stats.last_rebalance),
+        "uses-consumer-protocol": nan if protocol is None else float(protocol == "consumer"),
         **values_of(COORDINATOR_METRICS, stats.read(now)),
     }
 
@@ -258,7 +266,7 @@ def lag_of(state: PartitionState, position: int) -> int | None:
 @cache
 def consumer_groups() -> MetricGroups:
     """The groups of a consumer. Those of nodes and of partitions may be long."""
-    coordinator = coordinator_metrics(ConsumerStats(), 0, None, 0.0)
+    coordinator = coordinator_metrics(ConsumerStats(), 0, None, None, 0.0)
     fetches = *(each.name for each in FETCH_METRICS), *fetch_metrics(0, 0, 0, {})
     return {
         "consumer-metrics": MetricGroup("consumer", tuple(each.name for each in CLIENT_METRICS)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aioproducer.consumer.assignment import Assignment
+from aioproducer.consumer.group_protocol import GroupProtocol
 from aioproducer.consumer.health import ConsumerHealth
-from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import (
     CLIENT_METRICS,
     FETCH_METRICS,
@@ -35,7 +35,7 @@ class Observation:
         group_id: str,
         longest_work: float,
         client: ClusterClient,
-        member: Member,
+        protocol: GroupProtocol,
         assignment: Assignment,
         progress: Progress,
         watch: WorkWatch,
@@ -47,7 +47,7 @@ class Observation:
         self._longest_work = longest_work
         self._clock = client.clock
         self._counts = client.metrics
-        self._member = member
+        self._protocol = protocol
         self._assignment = assignment
         self._progress = progress
         self._source = source
@@ -60,7 +60,7 @@ class Observation:
     ) -> ConsumerHealth:
         """The state now. ``failure``: the error that each read raises."""
         now = self._clock()
-        session, identity = self._member.session, self._member.identity
+        session, identity = self._protocol.session, self._protocol.member.identity
         owned, states = self._assignment.owned, self._progress.partitions
         last, oldest = session.last_heartbeat, self._progress.oldest(now)
         lags = [lag_of(each.state, self._progress.position(at)) for at, each in states.items()]
@@ -79,16 +79,17 @@ class Observation:
             None if oldest is None else oldest[:2],
             None if oldest is None else now - oldest[2],
             None if None in lags else sum(each or 0 for each in lags),
+            self._protocol.name,
         )
 
     @property
     def _state(self) -> str:
-        session = self._member.session
+        session = self._protocol.session
         if session.last_heartbeat is None:
             return "joining"
         if session.may_be_over:
             return "silent"
-        return "joined" if self._member.rebalance_began is None else "rebalancing"
+        return "joined" if self._protocol.member.rebalance_began is None else "rebalancing"
 
     def _problems(
         self, now: float, failure: ProducerError | None, why_no_answer: Callable[[], str]
@@ -97,9 +98,9 @@ class Observation:
         if self._state == "silent":
             found.append("the coordinator has not answered for longer than session_timeout_ms")
         elif self._state == "joining":
-            until = " until it is asked for records" if self._member.gave_up else ""
+            until = " until it is asked for records" if self._protocol.member.gave_up else ""
             found.append(f"the member is not in group {self._group_id!r}{until}")
-        elif (began := self._member.rebalance_began) is not None:
+        elif (began := self._protocol.member.rebalance_began) is not None:
             found.append(f"a rebalance has been in progress for {now - began:.0f} s")
         found += self._topics.missing
         begun = self._progress.partitions
@@ -134,7 +135,11 @@ class Observation:
             "consumer-metrics": values_of_whole(CLIENT_METRICS, reading),
             "consumer-node-metrics": values_by_node(NODE_METRICS, reading),
             "consumer-coordinator-metrics": coordinator_metrics(
-                self._stats, len(self._assignment.owned), self._member.session.last_heartbeat, now
+                self._stats,
+                len(self._assignment.owned),
+                self._protocol.session.last_heartbeat,
+                self._protocol.name,
+                now,
             ),
             "consumer-fetch-manager-metrics": values_of_whole(FETCH_METRICS, reading)
             | fetch_metrics(

@@ -8,7 +8,8 @@ Names and defaults are those of ``org.apache.kafka.clients.consumer.ConsumerConf
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypedDict
 
 from aioproducer.config.kinds import INT_MAX, Boolean, Choice, Milliseconds, Nullable, Text
@@ -30,7 +31,7 @@ GroupProtocolOption = Literal["classic", "consumer"]
 class ConsumerKeywords(TypedDict, total=False):
     """The options as keywords."""
 
-    group_protocol: GroupProtocolOption
+    group_protocol: GroupProtocolOption | None
     group_instance_id: str | None
     group_remote_assignor: str | None
     partition_assignment_strategy: AssignorOption
@@ -41,21 +42,36 @@ class ConsumerKeywords(TypedDict, total=False):
     auto_commit_interval_ms: int
 
 
+_OF_ONE_PROTOCOL: Final[Mapping[str, GroupProtocolOption]] = {
+    "session_timeout_ms": "classic",
+    "heartbeat_interval_ms": "classic",
+    "partition_assignment_strategy": "classic",
+    "group_remote_assignor": "consumer",
+}
+"""The options that belong to one protocol."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class ConsumerOptions:
     """The options with their defaults.
 
     Raises:
-        ConfigError: a value is of the wrong type or out of range, or an assignor is one of the
-            other protocol.
+        ConfigError: a value is of the wrong type or out of range, an assignor is one of the other
+            protocol, or two options belong to different protocols.
     """
 
-    group_protocol: GroupProtocolOption = option(
-        Choice(GroupProtocolOption), "classic", Group.READING, Importance.HIGH
+    group_protocol: GroupProtocolOption | None = option(
+        Nullable(Choice(GroupProtocolOption)),
+        None,
+        Group.READING,
+        Importance.HIGH,
+        kafka_default="classic",
     )
-    """`classic`: the members assign the partitions themselves; works with every broker. `consumer`:
-    the coordinator assigns them (KIP-848, Kafka 4.0), and partitions that do not move are read
-    without interruption."""
+    """`consumer`: the coordinator assigns the partitions (KIP-848, Kafka 4.0), and partitions that
+    do not move are read without interruption. `classic`: the members assign them themselves; works
+    with every broker. None chooses `consumer`, which Kafka recommends from 4.3 on (KIP-1274). If
+    the brokers are older than Kafka 4.0, or members of the group use `classic`, it chooses
+    `classic`, with the strategy of these members."""
 
     group_instance_id: str | None = option(
         Nullable(Text(empty=False)), None, Group.READING, Importance.MEDIUM
@@ -66,27 +82,28 @@ class ConsumerOptions:
     group_remote_assignor: str | None = option(
         Nullable(Text(empty=False)), None, Group.READING, Importance.MEDIUM
     )
-    """The coordinator's assignor with `group_protocol="consumer"`: `uniform`, `range`, or another
-    one that the brokers offer. None lets the brokers choose."""
+    """The coordinator's assignor: `uniform`, `range`, or another one that the brokers offer. None
+    lets the brokers choose. A value makes `group_protocol` `consumer`."""
 
     partition_assignment_strategy: AssignorOption = option(
         Choice(AssignorOption), "range", Group.READING, Importance.MEDIUM
     )
-    """How the group's leader assigns the partitions, with `group_protocol="classic"`. All members
-    must have one strategy in common."""
+    """How the group's leader assigns the partitions. All members must have one strategy in common.
+    A value makes `group_protocol` `classic`."""
 
     session_timeout_ms: int = option(
         Milliseconds(1, INT_MAX), 45000, Group.READING, Importance.HIGH
     )
     """How long the coordinator waits for a member's heartbeat before it reassigns the member's
-    partitions. With `group_protocol="consumer"` the brokers decide; set a shorter time here if
-    theirs is below 45 s, so that a member that wakes late returns nothing before it has asked."""
+    partitions. A value makes `group_protocol` `classic`, unless that is set. With `consumer` the
+    brokers decide; set a shorter time here if theirs is below 45 s, so that a member that wakes
+    late returns nothing before it has asked."""
 
     heartbeat_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 3000, Group.READING, Importance.HIGH
     )
-    """The time between heartbeats with `group_protocol="classic"`, at most a third of
-    `session_timeout_ms`. With `"consumer"` the brokers decide."""
+    """The time between heartbeats, at most a third of `session_timeout_ms`. A value makes
+    `group_protocol` `classic`, unless that is set. With `consumer` the brokers decide."""
 
     max_poll_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
@@ -107,11 +124,19 @@ class ConsumerOptions:
     """The time between commits. With Kafka's five seconds, five times as many records are repeated
     after a crash."""
 
+    decided_by: str = field(default="", init=False)
+    """The option to which :attr:`group_protocol` is due; empty: it is None."""
+
     def __init__(self, **given: Any) -> None:
+        object.__setattr__(self, "decided_by", "")
         for name, row in CONSUMER_OPTIONS.items():
             object.__setattr__(self, name, row.default)
         for name in filter(given.__contains__, CONSUMER_OPTIONS):
             object.__setattr__(self, name, CONSUMER_OPTIONS[name].accept(given[name]))
+        if self.group_protocol is None:
+            self._decide([name for name in _OF_ONE_PROTOCOL if given.get(name) is not None])
+            return
+        object.__setattr__(self, "decided_by", "group_protocol")
         own, other = "partition_assignment_strategy", "group_remote_assignor"
         if self.group_protocol == "consumer":
             own, other = other, own
@@ -119,6 +144,18 @@ class ConsumerOptions:
             raise ConfigError(
                 f"{other} has no effect with group_protocol={self.group_protocol!r}: use {own}"
             )
+
+    def _decide(self, given: list[str]) -> None:
+        """Use the protocol to which the options ``given`` belong."""
+        protocols = {_OF_ONE_PROTOCOL[name]: name for name in given}
+        if len(protocols) > 1:
+            raise ConfigError(
+                f"{protocols['classic']} belongs to group_protocol='classic', and "
+                f"{protocols['consumer']} to group_protocol='consumer': leave one of them out"
+            )
+        for protocol, name in protocols.items():
+            object.__setattr__(self, "group_protocol", protocol)
+            object.__setattr__(self, "decided_by", name)
 
 
 CONSUMER_OPTIONS: Final = options_of(ConsumerOptions)

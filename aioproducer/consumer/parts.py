@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.config.reader_options import ReaderOptions
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
-from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
-from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import Member, MemberSettings, MemberSurroundings
+from aioproducer.consumer.group_protocol import GroupProtocol
+from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import ConsumerStats, consumer_telemetry
 from aioproducer.consumer.observation import Observation
 from aioproducer.consumer.options import ConsumerOptions
@@ -28,9 +26,6 @@ from aioproducer.errors import ProducerError
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.record_source import RecordSource
-
-_SESSION_OF_BROKERS_MS: Final = 45_000
-"""The default of the brokers' ``group.consumer.session.timeout.ms`` (KIP-848). No answer has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +94,26 @@ class ConsumerParts:
         )
         client.on_another_cluster = link.client.on_another_cluster = self._leave_cluster
         self._rack = settings.rack
-        self.member = _member(setup, link, topics, self.assignment, stats, settings.rack or None)
-        fetcher.on_take = self.member.session.look
+        self.protocol = GroupProtocol(
+            setup.options,
+            link,
+            topics,
+            self.assignment,
+            stats,
+            config.metadata_max_age_ms / 1000,
+            settings.rack or None,
+        )
+        fetcher.on_take = self.protocol.session.look
         self.source.on_ask = self.progress.acknowledged.set
         longest = setup.options.max_poll_interval_ms / 1000
         self.watch = WorkWatch(
-            self.source, self.progress, self.member, longest, client.clock, setup.group_id
+            self.source, self.progress, self.protocol, longest, client.clock, setup.group_id
         )
         self.observation = Observation(
             setup.group_id,
             longest,
             client,
-            self.member,
+            self.protocol,
             self.assignment,
             self.progress,
             self.watch,
@@ -156,6 +159,11 @@ class ConsumerParts:
         }
         return {name: value for name, value in labels.items() if value}
 
+    @property
+    def member(self) -> Member:
+        """The member, which is another one if the group's protocol changes."""
+        return self.protocol.member
+
     def _identity(self) -> Membership:
         return self.member.identity
 
@@ -187,28 +195,3 @@ def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
         on_revoked=revoked,
         on_lost=lost,
     )
-
-
-def _member(
-    setup: ConsumerSetup,
-    link: CoordinatorLink,
-    topics: GroupTopics,
-    assignment: Assignment,
-    stats: ConsumerStats,
-    rack: str | None,
-) -> Member:
-    options = setup.options
-    classic = options.group_protocol == "classic"
-    session = options.session_timeout_ms
-    settings = MemberSettings(
-        assignor=options.partition_assignment_strategy,
-        remote_assignor=options.group_remote_assignor,
-        session_timeout=session if classic else min(session, _SESSION_OF_BROKERS_MS),
-        heartbeat_interval=options.heartbeat_interval_ms,
-        rebalance_timeout=options.max_poll_interval_ms,
-        topics_interval=setup.config.metadata_max_age_ms / 1000,
-        rack=rack,
-    )
-    identity = Membership(setup.group_id, instance_id=options.group_instance_id)
-    kind = ClassicMember if classic else ConsumerMember
-    return kind(MemberSurroundings(link, identity, settings, topics, assignment, stats))

@@ -32,6 +32,7 @@ class Session:
         group_id: str,
         stats: ConsumerStats,
     ) -> None:
+        self.timeout = timeout
         self.silent = False
         """True while the session may be over."""
         self.ends = inf
@@ -43,7 +44,6 @@ class Session:
         self.real_clock = real_clock
         self._answered = asyncio.Event()
         self._partitions = partitions
-        self._timeout = timeout
         self._group_id = group_id
         self._stats = stats
 
@@ -51,7 +51,7 @@ class Session:
         """The answer to what was sent at ``asked``, a time of the real clock, says that the member
         is in the group."""
         self.last_heartbeat = self.clock()
-        self.ends = asked + self._timeout
+        self.ends = asked + self.timeout
         if self.silent and self.real_clock() < self.ends:
             self.silent = False
             self._answered.set()
@@ -79,7 +79,7 @@ class Session:
 
     def _warn(self) -> None:
         last = self.last_heartbeat
-        if last is not None and self.clock() - last < self._timeout:
+        if last is not None and self.clock() - last < self.timeout:
             reason = "this process or machine was stopped, or the event loop was blocked,"
         else:
             reason = "the coordinator has not answered"
@@ -88,7 +88,7 @@ class Session:
             "which hands out nothing until there is an answer",
             self._group_id,
             reason,
-            duration(self._timeout),
+            duration(self.timeout),
         )
 
     async def answer(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aioproducer.consumer.member import Member
+from aioproducer.consumer.group_protocol import GroupProtocol
 from aioproducer.consumer.progress import Progress
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger, duration
@@ -32,14 +32,14 @@ class WorkWatch:
         self,
         source: RecordSource,
         progress: Progress,
-        member: Member,
+        protocol: GroupProtocol,
         longest: float,
         clock: Callable[[], float],
         group_id: str,
     ) -> None:
         self._source = source
         self._progress = progress
-        self._member = member
+        self._protocol = protocol
         self._longest = longest
         self._clock = clock
         self._group_id = group_id
@@ -62,9 +62,10 @@ class WorkWatch:
             await asyncio.sleep(self._longest / _LOOKS)
             now = self._clock()
             oldest = self._progress.oldest(now)
-            if self._member.gave_up or oldest is not None or not self._source.has_more:
+            gave_up = self._protocol.member.gave_up
+            if gave_up or oldest is not None or not self._source.has_more:
                 self._unread = now
-            if self._member.gave_up:
+            if gave_up:
                 continue
             if oldest is None:
                 if now - max(self._unread, self.last_read(now)) >= self._longest:
@@ -91,6 +92,6 @@ class WorkWatch:
     async def _give_up(self, what: str) -> None:
         reason = f"{what} longer than {duration(self._longest)} (max_poll_interval_ms)"
         try:
-            await self._member.give_up(reason)
+            await self._protocol.member.give_up(reason)
         except ProducerError as error:
             logger.debug("Leaving group %r: %s", self._group_id, error, error=error)

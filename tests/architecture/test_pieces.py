@@ -25,7 +25,7 @@ FILES: Final = {
     "cli": 24,
     "compat": 25,
     "config": 14,
-    "consumer": 25,
+    "consumer": 26,
     "engine": 4,
     "engine/accumulator": 10,
     "engine/bulk": 4,

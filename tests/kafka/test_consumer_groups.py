@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from threading import Event
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from threading import Event, Thread
 from typing import Any
 
+import aiokafka  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
@@ -24,6 +25,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.group_topic import PARTITIONS, Topic, running
 from tests.support.read_back import read_topic
 from tests.support.real_proxies import Microsocks, RealProxy, Squid
@@ -205,6 +207,136 @@ async def test_a_group_changes_its_protocol_while_it_reads(
             await topic.send(60)
             await until(lambda: topic.complete)
     assert all(times == 1 for times in topic.read.values())
+
+
+def chooses(topic: Topic, **options: Any) -> Consumer:
+    """A member that has no option of one of the protocols."""
+    return Consumer(
+        topic.name,
+        group_id=topic.group,
+        bootstrap_servers=topic.kafka.bootstrap_servers,
+        auto_offset_reset="earliest",
+        **options,
+    )
+
+
+async def share(topic: Topic, *members: tuple[Consumer, int]) -> list[str | None]:
+    """The protocols of members that share the topic as they should, and read it."""
+    for one, count in members:
+        await until(lambda one=one, count=count: len(one.assignment) == count, "its part", 60)  # type: ignore[misc]
+    tasks = [running(one.run(lambda record: topic.handle("ours", record))) for one, _ in members]
+    async with AsyncExitStack() as stack:
+        for each in tasks:
+            await stack.enter_async_context(each)
+        await topic.send(60)
+        await until(lambda: topic.readers.get("ours"), "ours reads")
+    return [one.health().group_protocol for one, _ in members]
+
+
+async def test_new_groups_and_those_of_kip_848_are_joined_by_kip_848(topic: Topic) -> None:
+    async with chooses(topic) as first:
+        assert await share(topic, (first, PARTITIONS)) == ["consumer"]
+        async with topic.consumer(group_protocol="consumer") as theirs, chooses(topic) as second:
+            found = await share(topic, (first, 2), (theirs, 2), (second, 2))
+            assert found == ["consumer"] * 3
+    async with chooses(topic) as later:
+        assert await share(topic, (later, PARTITIONS)) == ["consumer"]
+
+
+async def test_an_empty_group_is_joined_by_kip_848_at_its_offsets(topic: Topic) -> None:
+    await topic.send(60)
+    async with running(topic.consume("old", group_protocol="classic")):
+        await until(lambda: topic.complete)
+    async with topic.admin() as admin:
+        assert (await admin.describe_groups(topic.group))[topic.group].type == "classic"
+        async with chooses(topic) as consumer:
+            assert await share(topic, (consumer, PARTITIONS)) == ["consumer"]
+        assert (await admin.describe_groups(topic.group))[topic.group].type == "consumer"
+    assert all(times == 1 for times in topic.read.values())
+
+
+@pytest.mark.parametrize("theirs", ["aiokafka", "range", "cooperative-sticky", "sticky"])
+async def test_a_group_of_other_clients_stays_classic(topic: Topic, theirs: str) -> None:
+    """aiokafka's own strategy is round robin; the others are librdkafka's and ours."""
+    servers = topic.kafka.bootstrap_servers
+    async with AsyncExitStack() as stack, topic.admin() as admin:
+
+        async def partitions() -> list[int]:
+            with suppress(GroupIdNotFoundError):
+                found = (await admin.describe_groups(topic.group))[topic.group]
+                return [len(each.partitions or ()) for each in found.members]
+            return []
+
+        async def is_assigned() -> bool:
+            return await partitions() == [PARTITIONS]
+
+        if theirs == "aiokafka":
+            member = aiokafka.AIOKafkaConsumer(
+                topic.name,
+                group_id=topic.group,
+                bootstrap_servers=servers,
+                heartbeat_interval_ms=300,
+            )
+            await member.start()
+            stack.push_async_callback(member.stop)
+        elif theirs == "sticky":
+            await stack.enter_async_context(topic.consumer(partition_assignment_strategy=theirs))
+        else:
+            conf = {
+                "bootstrap.servers": servers,
+                "group.id": topic.group,
+                "partition.assignment.strategy": theirs,
+                "heartbeat.interval.ms": 300,
+            }
+            stack.enter_context(polled(ConfluentConsumer(conf), topic.name))
+        await until(is_assigned, "their member has all partitions", 60)
+        async with chooses(topic) as ours:
+            assert await share(topic, (ours, PARTITIONS // 2)) == ["classic"]
+            assert sorted(await partitions()) == [PARTITIONS // 2] * 2
+            assert (await admin.describe_groups(topic.group))[topic.group].type == "classic"
+
+
+@contextmanager
+def polled(member: Any, topic: str) -> Iterator[None]:
+    """A member of librdkafka's in a thread."""
+    stop = Event()
+
+    def poll() -> None:
+        member.subscribe([topic])
+        while not stop.is_set():
+            member.poll(0.1)
+        member.close()
+
+    thread = Thread(target=poll)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("config", "protocol"),
+    [
+        ({"group.coordinator.rebalance.protocols": "classic"}, "classic"),
+        ({"group.consumer.migration.policy": "disabled"}, "consumer"),
+    ],
+)
+async def test_brokers_decide_which_protocols_there_are(
+    kafka_distribution: KafkaDistribution, config: dict[str, str], protocol: str
+) -> None:
+    with KafkaCluster(brokers=1, config=config) as kafka:
+        async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            topic = Topic(kafka, producer)
+            await kafka.create_topic(topic.name, PARTITIONS)
+            async with chooses(topic) as first, chooses(topic) as second:
+                assert await share(topic, (first, 3), (second, 3)) == [protocol] * 2
+            if protocol == "consumer":
+                async with topic.consumer() as theirs:
+                    await until(lambda: len(theirs.assignment) == PARTITIONS)
+                    async with chooses(topic) as ours:
+                        assert await share(topic, (ours, 3), (theirs, 3)) == ["classic"] * 2
 
 
 async def test_a_record_in_work_is_read_again_by_whoever_goes_on(topic: Topic) -> None:
@@ -415,7 +547,11 @@ async def test_a_closed_consumer_hands_out_nothing(topic: Topic) -> None:
 
 async def test_members_get_partitions_of_their_racks(kafka: KafkaCluster) -> None:
     """KIP-881, with one replica for each partition: the brokers 1 and 3 are in the rack north."""
-    options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": "racks"}
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "group_id": "racks",
+        "partition_assignment_strategy": "range",
+    }
     async with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         await admin.create_topic("racks", assignment={0: [2], 1: [1], 2: [2], 3: [3]})
     async with (

@@ -53,6 +53,7 @@ OF_OURS_ALONE = r"\.(broker|record\.wait)\.time\.|\.record\.latency\.|\.node\.re
 OF_OUR_CONSUMER_ALONE = {
     "org.apache.kafka.consumer.coordinator.failed.commit.total",
     "org.apache.kafka.consumer.coordinator.heartbeat.response.time.avg",
+    "org.apache.kafka.consumer.coordinator.uses.consumer.protocol",
 }
 TOPICS = ["orders", "events", *(f"topic-{number}" for number in range(20))]
 

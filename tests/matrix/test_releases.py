@@ -324,21 +324,21 @@ async def test_records_are_read_with_and_without_transactions(cluster: KafkaClus
 GROUP_PARTITIONS = 4
 
 
-def consumer(cluster: KafkaCluster, topic: str, protocol: str) -> Consumer:
+def consumer(cluster: KafkaCluster, topic: str, protocol: str | None) -> Consumer:
+    quick = {} if protocol is None else {"heartbeat_interval_ms": 500, "session_timeout_ms": 10_000}
     return Consumer(
         topic,
         group_id=topic,
         bootstrap_servers=cluster.bootstrap_servers,
         group_protocol=protocol,  # type: ignore[arg-type]
         auto_offset_reset="earliest",
-        heartbeat_interval_ms=500,
-        session_timeout_ms=10_000,
+        **quick,  # type: ignore[arg-type]
     )
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer", None])
 async def test_members_share_partitions_and_go_on_where_they_have_committed(
-    cluster: KafkaCluster, protocol: str
+    cluster: KafkaCluster, protocol: str | None
 ) -> None:
     topic = f"consumed-{protocol}"
     await cluster.create_topic(topic, GROUP_PARTITIONS)
@@ -357,6 +357,8 @@ async def test_members_share_partitions_and_go_on_where_they_have_committed(
         await first.commit()
         async with consumer(cluster, topic, protocol) as second:
             await until(lambda: len(first.assignment) == len(second.assignment) == 2)
+            used = protocol or ("classic" if old else "consumer")
+            assert first.health().group_protocol == second.health().group_protocol == used
     async with consumer(cluster, topic, protocol) as last:
         records = aiter(last)
         read += [await asyncio.wait_for(anext(records), 20) for _ in range(20)]

@@ -465,6 +465,10 @@ class ClusterClient:
         """The features that the whole cluster supports (KIP-584), once a broker is connected."""
         return dict(self._client.features.levels)
 
+    def versions_of(self, node: Node) -> dict[str, tuple[int, int]]:
+        """The versions of requests that ``node`` speaks; none if it is not connected."""
+        return self._client.versions(node.id)
+
     @property
     def versions(self) -> dict[str, tuple[int, int]]:
         """The versions of requests that a connected broker speaks."""

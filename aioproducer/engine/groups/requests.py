@@ -349,6 +349,45 @@ class Heartbeat(SchemaRequest):
         return int(response.error_code)
 
 
+class ClassicGroup(NamedTuple):
+    """A group as its coordinator describes it to members of the classic protocol."""
+
+    error_code: int
+    """GROUP_ID_NOT_FOUND: it does not exist, or is of another kind."""
+    protocol_type: str = ""
+    assignor: str = ""
+    """The one that its members have chosen; empty: a rebalance is under way."""
+    has_members: bool = False
+
+
+_WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
+"""Dead: it does not exist, in versions before 6 (KIP-1043)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClassicGroup(SchemaRequest):
+    """Ask a coordinator by which protocol a group has members."""
+
+    group_id: str
+    api = Api.DESCRIBE_GROUPS
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.DescribeGroupsRequest(groups=(self.group_id,))
+
+    def read(self, response: Any) -> ClassicGroup:
+        """The group. Raises :class:`ProtocolError` if the answer is about others."""
+        for each in response.groups:
+            if each.group_id == self.group_id:
+                return ClassicGroup(
+                    each.error_code,
+                    each.protocol_type,
+                    each.protocol_data,
+                    each.group_state not in _WITHOUT_MEMBERS,
+                )
+        raise ProtocolError(f"a description of other groups than {self.group_id!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class GroupKind(SchemaRequest):
     """Ask a coordinator of which kind a group is, which it refuses to let a member join."""

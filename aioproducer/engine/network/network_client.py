@@ -266,9 +266,10 @@ class NetworkClient:
             if state.last_error is not None
         }
 
-    def versions(self) -> dict[str, tuple[int, int]]:
-        """The versions of a broker that is connected; none if there is none."""
-        ready = (state.connection for state in self._nodes.values() if state.is_ready)
+    def versions(self, node: NodeId | None = None) -> dict[str, tuple[int, int]]:
+        """The versions of ``node``, None: of any broker, if it is connected; none otherwise."""
+        states = self._nodes.items()
+        ready = (each.connection for at, each in states if each.is_ready and node in (None, at))
         return next((each.versions.by_name for each in ready if each is not None), {})
 
     @property

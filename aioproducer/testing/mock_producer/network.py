@@ -236,7 +236,7 @@ class InMemoryNetwork(NetworkClient):
             for node, (peer, since) in tuple(self._reached.items())
         ]
 
-    def versions(self) -> dict[str, tuple[int, int]]:
+    def versions(self, node: NodeId | None = None) -> dict[str, tuple[int, int]]:
         """The versions of requests: all that the producer speaks."""
         return {api.name: versions for api, versions in SUPPORTED.items()}
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from aioproducer import Producer, ProducerTimeoutError, TransactionError
 from aioproducer.consumer import Consumer
+from aioproducer.errors import GroupIdNotFoundError
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC
+from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, ClusterOptions
 from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.groups.plan import PLAYTIME, GroupPlan, MemberPlan
@@ -44,7 +45,8 @@ class GroupLife:
     def __init__(self, plan: GroupPlan) -> None:
         self.plan = plan
         self.violations: list[str] = []
-        self.world = SimulatedWorld(plan.seed, plan.brokers)
+        options = ClusterOptions(group_consumer_migration_policy=plan.policy)
+        self.world = SimulatedWorld(plan.seed, plan.brokers, options=options)
         cluster = self.world.cluster
         cluster.create_topic(TOPIC, plan.partitions)
         cluster.create_topic(RESULTS, 2)
@@ -105,17 +107,19 @@ class GroupLife:
     # --- members ---------------------------------------------------------------------------
 
     def _options(self, member: MemberPlan) -> dict[str, Any]:
-        protocol, strategy = self.plan.protocol, self.plan.strategy
+        of_protocol: dict[str, Any] = {}
+        if member.protocol is not None:
+            of_protocol = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 1_000}
+        if member.protocol == "classic":
+            of_protocol["partition_assignment_strategy"] = self.plan.strategy
         return {
             "group_id": GROUP,
             "client_id": self._client_id(member),
             "bootstrap_servers": self.world.cluster.bootstrap_servers,
-            "group_protocol": protocol,
-            **({"partition_assignment_strategy": strategy} if protocol == "classic" else {}),
+            "group_protocol": member.protocol,
+            **of_protocol,
             "group_instance_id": member.instance,
             "auto_offset_reset": "earliest",
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": 1_000,
             "max_poll_interval_ms": int(LONGEST_WORK * 1000),
             "metadata_max_age_ms": 5_000,
             "request_timeout_ms": 10_000,
@@ -200,9 +204,14 @@ class GroupLife:
                 continue  # as a supervisor would
             except Exception as error:
                 fenced = member.instance is not None and "FENCED_INSTANCE_ID" in str(error)
-                if not fenced:
+                if not fenced and not self._comes_too_early(member, error):
                     self.broken(f"{member.name} has ended: {error!r}")
                     return
+
+    def _comes_too_early(self, member: MemberPlan, error: Exception) -> bool:
+        """A member whose protocol is set can't convert a group before its first assignment."""
+        mixed = len({each.protocol for each in self.plan.members}) > 1
+        return mixed and member.protocol == "consumer" and isinstance(error, GroupIdNotFoundError)
 
     async def _read(self, member: MemberPlan, consumer: Consumer) -> None:
         mode = member.mode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -17,6 +17,9 @@ PLAIN: Final = range(4_000)
 faults were found first."""
 _HANGS: Final = 0.25
 _FIRST_RECORDS: Final = 20
+_CHOOSES: Final = 0.5
+"""The part of lives in which members choose their protocol."""
+POLICIES: Final = ("bidirectional", "upgrade", "downgrade", "disabled")
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class MemberPlan:
     instance: str | None
     fails_at: int | None
     """Its handler raises at this record, the first time."""
+    protocol: str | None
+    """None: it chooses."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +50,15 @@ class GroupPlan:
     brokers: int
     partitions: int
     records: int
-    protocol: str
     strategy: str
+    """Of members that are classic because they have to be."""
     transactional: bool
     members: tuple[MemberPlan, ...]
     faults: tuple[tuple[float, str, tuple[Any, ...]], ...]
     hangs_at: int | None = None
     """Handlers hang at this record, the first two times."""
+    policy: str = "bidirectional"
+    """Whether a group with members goes over to the other protocol."""
     knobs: dict[str, float] = field(default_factory=dict)
     """The engine's numbers that are not as usual (:mod:`tests.simulation.knobs`)."""
 
@@ -73,26 +80,46 @@ def make_plan(seed: int) -> GroupPlan:
     partitions = random.randint(1, 8)
     calm = random.random() < 0.2
     count = random.randint(1, 4)
-    members = tuple(
+    drawn = [
         _member(random, f"m{number}", number == 0, transactional, calm) for number in range(count)
-    )
+    ]
     faults = () if calm else tuple(sorted(_faults(random, brokers, partitions)))
     more = Random(f"{seed} more")
     hangs = seed not in PLAIN and not transactional and more.random() < _HANGS
     tuned = seed not in PLAIN and more.random() < 0.5
+    records = random.choice((20, 200, 600))
+    protocols, policy = _protocols(seed, random.choice(("classic", "classic", "consumer")), count)
     return GroupPlan(
         seed,
         brokers,
         partitions,
-        random.choice((20, 200, 600)),
-        random.choice(("classic", "classic", "consumer")),
+        records,
         random.choice(STRATEGIES),
         transactional,
-        members,
+        tuple(map(_with_protocol, drawn, protocols)),
         faults,
         more.randrange(_FIRST_RECORDS) if hangs else None,
+        policy,
         drawn_knobs(more) if tuned else {},
     )
+
+
+def _protocols(seed: int, protocol: str, count: int) -> tuple[list[str | None], str]:
+    """The protocols of the members, and the policy of the brokers.
+
+    Members that choose get along with any policy; those whose protocol is set need one that lets
+    them come to a group of the other one.
+    """
+    random = Random(f"{seed} protocols")
+    if seed in PLAIN or random.random() >= _CHOOSES:
+        return [protocol] * count, POLICIES[0]
+    if random.random() < 0.5:
+        return [None] * count, random.choice(POLICIES)
+    return [random.choice((None, None, "classic", "consumer")) for _ in range(count)], POLICIES[0]
+
+
+def _with_protocol(member: MemberPlan, protocol: str | None) -> MemberPlan:
+    return replace(member, protocol=protocol)
 
 
 def _member(random: Random, name: str, stays: bool, transactional: bool, calm: bool) -> MemberPlan:
@@ -107,6 +134,7 @@ def _member(random: Random, name: str, stays: bool, transactional: bool, calm: b
         random.choice((0.0, 0.001, 0.01, 0.1)),
         name if random.random() < 0.2 else None,
         random.randrange(20) if not calm and random.random() < 0.2 else None,
+        None,
     )
 
 

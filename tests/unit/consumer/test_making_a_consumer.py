@@ -91,8 +91,13 @@ def test_without_a_group_a_reader_reads() -> None:
             "partition_assignment_strategy has no effect with group_protocol='consumer': use group",
         ),
         (
-            {"group_remote_assignor": "uniform"},
+            {"group_protocol": "classic", "group_remote_assignor": "uniform"},
             "group_remote_assignor has no effect with group_protocol='classic': use partition_",
+        ),
+        (
+            {"group_remote_assignor": "uniform", "heartbeat_interval_ms": 1_000},
+            "heartbeat_interval_ms belongs to group_protocol='classic', and group_remote_assignor "
+            "to group_protocol='consumer': leave one of them out",
         ),
         ({"group_protocol": "share"}, "'classic' or 'consumer'"),
         ({"group_instance_id": ""}, "group_instance_id"),
@@ -107,6 +112,25 @@ def test_without_a_group_a_reader_reads() -> None:
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(says)):
         made("orders", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol"),
+    [
+        ({}, None),
+        ({"group_protocol": None, "session_timeout_ms": 9_000}, "classic"),
+        ({"session_timeout_ms": 45_000}, "classic"),
+        ({"heartbeat_interval_ms": 3_000}, "classic"),
+        ({"partition_assignment_strategy": "range"}, "classic"),
+        ({"group_remote_assignor": "uniform"}, "consumer"),
+        ({"group_remote_assignor": None}, None),
+        ({"group_protocol": "consumer", "session_timeout_ms": 6_000}, "consumer"),
+    ],
+)
+def test_an_option_of_one_protocol_decides_on_it(
+    options: dict[str, Any], protocol: str | None
+) -> None:
+    assert made("orders", **options)._options.group_protocol == protocol
 
 
 def test_brokers_decide_on_the_heartbeats_of_a_newer_group() -> None:
