@@ -7,6 +7,7 @@ member of either protocol may join, ``GroupMetadataManager``.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 from typing import Final, NamedTuple
@@ -75,7 +76,8 @@ class GroupProtocol:
     With ``group_protocol=None`` the coordinator is asked for the group before each join from
     outside, and again when it refuses the member: a group with classic members is joined by their
     protocol, every other one by that of KIP-848. So no member converts a group in which others
-    live, and a member that is in the group stays with its protocol.
+    live, and a member that is in the group stays with its protocol. ``make``: makes the member
+    instead of the class of its protocol, which has to be given.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class GroupProtocol:
         stats: ConsumerStats,
         topics_interval: float,
         rack: str | None,
+        make: Callable[[MemberSurroundings], Member] | None = None,
     ) -> None:
         self._options = options
+        self._make = make
         self._link = link
         client = link.client
         self.session = Session(
@@ -130,7 +134,7 @@ class GroupProtocol:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
         if (given := self._options.group_protocol) is None:
             self._take(await self._look())
-        else:
+        elif self._make is None:
             self._tell(given, f"because of {self._options.decided_by}")
         while not self._ends:
             try:
@@ -283,4 +287,5 @@ class GroupProtocol:
                 session_timeout=session if classic else min(session, _SESSION_OF_BROKERS_MS),
             )
         )
-        return (ClassicMember if classic else ConsumerMember)(self._surroundings)
+        make = self._make or (ClassicMember if classic else ConsumerMember)
+        return make(self._surroundings)

@@ -12,7 +12,7 @@ from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Call
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.group_protocol import GroupProtocol
-from aioproducer.consumer.member import Member
+from aioproducer.consumer.member import Member, MemberSurroundings
 from aioproducer.consumer.metrics import ConsumerStats, consumer_telemetry
 from aioproducer.consumer.observation import Observation
 from aioproducer.consumer.options import ConsumerOptions
@@ -41,6 +41,8 @@ class ConsumerSetup:
     """False once transactions commit the offsets."""
     callbacks: tuple[Callback | None, Callback | None, Callback | None]
     """For partitions that are assigned, revoked, lost."""
+    member: Callable[[MemberSurroundings], Member] | None = None
+    """Makes the member; None: the class of its protocol does."""
 
 
 class ConsumerParts:
@@ -102,6 +104,7 @@ class ConsumerParts:
             stats,
             config.metadata_max_age_ms / 1000,
             settings.rack or None,
+            setup.member,
         )
         fetcher.on_take = self.protocol.session.look
         self.source.on_ask = self.progress.acknowledged.set

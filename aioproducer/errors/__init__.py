@@ -7,8 +7,7 @@
     │   ├── ConfigError                         (ValueError)
     │   │   └── ColumnError                     a column and a schema do not fit
     │   ├── SerializationError                  (TypeError)
-    │   │   ├── NotPreparedError                for serializers: ``prepare()`` is needed first
-    │   │   └── RecordDeserializationError      the key or value of a record that was read
+    │   │   └── NotPreparedError                for serializers: ``prepare()`` is needed first
     │   ├── RecordTooLargeError                 (ValueError)
     │   ├── InvalidOffsetError                  (ValueError)
     │   ├── InvalidPartitionError               (ValueError)
@@ -167,7 +166,6 @@ from aioproducer.errors.client import (
     ProducerTimeoutError,
     ProtocolError,
     RecordCancelledError,
-    RecordDeserializationError,
     RecordTooLargeError,
     RequestTimeoutError,
     SchemaNotFoundError,
@@ -271,7 +269,6 @@ __all__ = [
     "RebootstrapRequiredError",
     "RecordListTooLargeError",
     "RecordCancelledError",
-    "RecordDeserializationError",
     "RecordTooLargeError",
     "ReplicaNotAvailableError",
     "RequestTimedOutError",

@@ -34,7 +34,7 @@ from aioproducer.reader.fetch_plan import FetchPlan
 from aioproducer.reader.leaders import LeaderRefresh, Leaders
 from aioproducer.reader.partition import NO_POSITION, Item, PartitionState
 from aioproducer.reader.positions import PositionCheck
-from aioproducer.reader.read_ahead import ReadAhead
+from aioproducer.reader.read_ahead import Choice, ReadAhead
 from aioproducer.reader.requests import (
     Fetched,
     FetchedPartition,
@@ -164,9 +164,10 @@ class Fetcher:
         """The partitions."""
         return self.read_ahead.partitions
 
-    async def next_item(self) -> tuple[PartitionState, Item] | None:
+    async def next_item(self, choice: Choice | None = None) -> tuple[PartitionState, Item] | None:
         """Wait for a batch; None: every partition is read up to its end.
 
+        ``choice``: says which partitions are wanted; call :meth:`choose_again` when it says others.
         Raises the error of a partition, which is tried again afterwards.
         """
         while not self.is_finished:
@@ -174,7 +175,7 @@ class Fetcher:
                 self._told = None
                 raise told
             self.on_take()
-            found = self.read_ahead.take()
+            found = self.read_ahead.take(choice)
             if found is not None:
                 return found
             if self.read_ahead.is_done:
@@ -190,6 +191,10 @@ class Fetcher:
                 self.count_wait()
                 self._waits_since = None
         return None
+
+    def choose_again(self) -> None:
+        """The read that waits wants other partitions now."""
+        self._arrived.set()
 
     def finish(self) -> None:
         """Hand out nothing any more, as if every partition were read up to its end."""
@@ -465,6 +470,7 @@ class Fetcher:
     async def _take(self, session: FetchSession, turn: Turn, fetched: Fetched) -> None:
         """Take a response, with pauses for other tasks."""
         self.fetches += 1
+        session.answered_ns = self._client.wall_clock_ns()
         if not turn.is_full and not fetched.is_withheld:
             self._take_silence(turn, fetched)
         turn_began = self._client.clock()

@@ -165,6 +165,16 @@ class PartitionState:
         """True if the next item is an error."""
         return bool(self._items) and self._items[0].error is not None
 
+    @property
+    def answered_ns(self) -> int | None:
+        """When the ends of the log were told last, in nanoseconds since the epoch.
+
+        A broker with a session (KIP-227) only names the partitions whose ends have moved.
+        """
+        if self._session is None or self.high_watermark is None:
+            return None
+        return self._session.answered_ns
+
     def count_in(self, session: FetchSession | None) -> None:
         """Count the bytes that are read ahead in ``session`` from now on."""
         if session is not self._session:
@@ -417,6 +427,10 @@ class Cursor:
         """Leave the batch if it is one of ``where``."""
         if self._state is not None and self._state.where == where:
             self._leave()
+
+    def is_of(self, state: PartitionState | None) -> bool:
+        """True if the batch is one of ``state``, whose position was not moved meanwhile."""
+        return state is not None and self._state is state and state.seeks == self._seeks
 
     def _drop_if_moved(self) -> None:
         """Leave the batch if the position was reset to another place meanwhile."""

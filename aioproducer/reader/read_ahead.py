@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import TypeAlias
 
 from aioproducer.errors import ProducerError, anew
 from aioproducer.model import TopicPartition
 from aioproducer.reader.partition import Item, PartitionState
+
+Choice: TypeAlias = Callable[[TopicPartition], bool]
+"""True for the partitions that a read wants."""
 
 
 class ReadAhead:
@@ -137,10 +141,19 @@ class ReadAhead:
         state.fail(error)
         self.announce(state)
 
-    def take(self) -> tuple[PartitionState, Item] | None:
+    def has(self, choice: Choice) -> bool:
+        """True if there is something to take of the partitions that ``choice`` is true for."""
+        return any(map(choice, self._ready))
+
+    def _next(self, choice: Choice | None) -> PartitionState | None:
+        """The partition whose turn is next."""
+        chosen = self._ready if choice is None else filter(choice, self._ready)
+        where = next(iter(chosen), None)
+        return None if where is None else self._ready[where]
+
+    def take(self, choice: Choice | None = None) -> tuple[PartitionState, Item] | None:
         """The next batch, if there is one. Raises the error that is next."""
-        while self._ready:
-            state = next(iter(self._ready.values()))
+        while (state := self._next(choice)) is not None:
             item = self._pop(state)
             if item is None:
                 continue
@@ -152,11 +165,12 @@ class ReadAhead:
                 return state, item
         return None
 
-    def take_of(self, topic: str | None) -> tuple[PartitionState, Item] | None:
+    def take_of(
+        self, topic: str | None, choice: Choice | None = None
+    ) -> tuple[PartitionState, Item] | None:
         """The next batch, if it is of ``topic``; None: of any. An error stays for :meth:`take`."""
-        while self._ready:
-            where, state = next(iter(self._ready.items()))
-            if topic not in (None, where.topic) or state.next_is_error:
+        while (state := self._next(choice)) is not None:
+            if topic not in (None, state.where.topic) or state.next_is_error:
                 return None
             item = self._pop(state)
             if item is not None and item.batch is not None:

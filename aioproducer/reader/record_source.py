@@ -15,6 +15,7 @@ from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher
 from aioproducer.reader.partition import Cursor, Item, PartitionState
+from aioproducer.reader.read_ahead import Choice
 
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
@@ -42,6 +43,8 @@ class RecordSource:
         self._reading = False
         self.on_ask: Callable[[], None] = lambda: None
         """Called when the application begins to wait for a batch."""
+        self.has_open: Callable[[], bool] = lambda: False
+        """True if cursors of :meth:`next_cursor` have records."""
         self.turn_began = 0.0
         """The real clock's time of the end of the last pause."""
         self._asked = client.clock()
@@ -71,11 +74,6 @@ class RecordSource:
         self.cursor.open(*found)
         return True
 
-    def return_to(self, where: TopicPartition, offset: int) -> None:
-        """Hand out the record at ``offset`` again, whatever the application has behind it."""
-        self.cursor.leave(where)
-        self.fetcher.seek(where, offset)
-
     async def next_batch(self) -> RecordBatch | None:
         """The next batch with records for the application; None: there is none."""
         found = await self._next_with_records()
@@ -85,17 +83,30 @@ class RecordSource:
         state.advance(item.next_offset)
         return batch
 
-    async def next_cursor(self) -> Cursor | None:
+    async def next_cursor(self, choice: Choice | None = None) -> Cursor | None:
         """The next batch with records, with a cursor for it alone; None: there is none.
 
-        The partition has to be paused until the cursor is at the end of its batch, or put back.
+        The partition has to be paused until the cursor is at the end of its batch, or put back; or
+        ``choice`` is false for it so long.
         """
-        found = await self._next_with_records()
+        found = await self._next_with_records(choice)
         if found is None:
             return None
         cursor = Cursor()
         cursor.open(*found)
         return cursor
+
+    def cursor_now(self, choice: Choice) -> Cursor | None:
+        """The same for a batch that is there; None: none is, or it is large, or an error."""
+        while (found := self._decoded_now(None, choice)) is not None:
+            state, item, batch = found
+            if len(batch):
+                self._in_batches += len(batch)
+                cursor = Cursor()
+                cursor.open(*found)
+                return cursor
+            state.advance(item.next_offset)
+        return None
 
     def put_back(self, cursor: Cursor) -> None:
         """Hand out the rest of a cursor's batch later."""
@@ -103,10 +114,12 @@ class RecordSource:
         if (rest := cursor.interrupt()) is not None:
             self._put_back(*rest)
 
-    async def _next_with_records(self) -> tuple[PartitionState, Item, RecordBatch] | None:
+    async def _next_with_records(
+        self, choice: Choice | None = None
+    ) -> tuple[PartitionState, Item, RecordBatch] | None:
         if (rest := self.cursor.interrupt()) is not None:  # records of it were read one by one
             self._put_back(*rest)
-        while (found := await self._next_decoded()) is not None:
+        while (found := await self._next_decoded(choice)) is not None:
             state, item, batch = found
             if len(batch):
                 self._in_batches += len(batch)
@@ -139,8 +152,10 @@ class RecordSource:
         self._in_batches += len(batch)
         return batch
 
-    def _decoded_now(self, topic: str | None) -> tuple[PartitionState, Item, RecordBatch] | None:
-        found = self.fetcher.read_ahead.take_of(topic)
+    def _decoded_now(
+        self, topic: str | None, choice: Choice | None = None
+    ) -> tuple[PartitionState, Item, RecordBatch] | None:
+        found = self.fetcher.read_ahead.take_of(topic, choice)
         if found is None:
             return None
         state, item = found
@@ -150,7 +165,9 @@ class RecordSource:
         self._put_back(state, item)
         return None
 
-    async def _next_decoded(self) -> tuple[PartitionState, Item, RecordBatch] | None:
+    async def _next_decoded(
+        self, choice: Choice | None = None
+    ) -> tuple[PartitionState, Item, RecordBatch] | None:
         """Wait for a batch, and decode it: a large one beside the event loop."""
         if self._reading:
             raise IllegalStateError(f"another task reads from this {self._name}: one at a time can")
@@ -159,7 +176,7 @@ class RecordSource:
         self.on_ask()
         try:
             await self.pause()
-            while (found := await self.fetcher.next_item()) is not None:
+            while (found := await self.fetcher.next_item(choice)) is not None:
                 state, item = found
                 outcome = self._decode(decode_at_once, item, state.position, state.end)
                 if outcome is None:
@@ -189,7 +206,12 @@ class RecordSource:
     @property
     def has_more(self) -> bool:
         """True if the application would get something at once."""
-        return bool(length_hint(self.cursor.records)) or self.fetcher.read_ahead.has_some
+        in_cursor = bool(length_hint(self.cursor.records))
+        return in_cursor or self.has_open() or self.fetcher.read_ahead.has_some
+
+    def ask(self) -> None:
+        """The application asks for what a cursor of :meth:`next_cursor` has."""
+        self._asked = self._client.clock()
 
     @property
     def last_asked(self) -> float:

@@ -297,6 +297,8 @@ class FetchSession:
         """The broker, at the address that was told last."""
         self.buffered = 0
         """Bytes of memory of the batches that were read ahead of its partitions."""
+        self.answered_ns: int | None = None
+        """The time of the last answer, in nanoseconds since the epoch."""
         self._place = SessionPlace(_NO_ID, _FULL)
         self._is_over = False
         """True if the next request is a full one, wherever the broker has got to."""

@@ -23,7 +23,7 @@ FILES: Final = {
     "admin": 10,
     "auth": 18,
     "cli": 24,
-    "compat": 25,
+    "compat": 27,
     "config": 14,
     "consumer": 26,
     "engine": 4,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from aioproducer.compat.aiokafka.errors import translating
 from aioproducer.engine.client.requests import (
@@ -15,6 +15,7 @@ from aioproducer.engine.client.requests import (
 from aioproducer.engine.cluster.snapshot import ClusterView
 from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.engine.core.queries import ClusterQueries
+from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
@@ -25,13 +26,21 @@ from aioproducer.errors import (
 from aioproducer.foundation import logs
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.model import Node, TopicPartition
+from aioproducer.model import BootstrapServer, Node, Peer, TopicPartition
 
 WHOLE_CLUSTER: Final = DescribeRequest(None)
 """Asks for all topics as well."""
 
 
-async def bootstrap(cluster: ClusterQueries, timeout: float) -> ClusterDescription:
+class _Cluster(Protocol):
+    """Asks a bootstrap server."""
+
+    @property
+    def bootstrap_servers(self) -> Sequence[BootstrapServer]: ...
+    async def request(self, request: Request, node: Peer | None = None) -> Any: ...
+
+
+async def bootstrap(cluster: _Cluster, timeout: float) -> ClusterDescription:
     """The cluster with all topics, as the first bootstrap server that responds describes it.
 
     Raises:

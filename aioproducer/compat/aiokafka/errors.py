@@ -1,6 +1,6 @@
 """The errors of aiokafka's interface, by its names: ``errors.KafkaTimeoutError``.
 
-Each error that :class:`AIOKafkaProducer` raises has two kinds of classes: those of aiokafka, and
+Each error that a producer or consumer raises has two kinds of classes: those of aiokafka, and
 that of :mod:`aioproducer.errors`. Both ``except aiokafka.errors.KafkaTimeoutError`` and ``except
 aioproducer.ProducerError`` catch it, and its ``may_have_been_written`` says whether the record may
 be in the log. Wrong arguments raise what Python's users expect: TypeError and ValueError.
@@ -20,6 +20,7 @@ from aioproducer.compat.aiokafka.structs import INSTALLED
 _WITHOUT_CODE: Final = {
     "AuthenticationFailedError": "",
     "Cancelled": "r",
+    "CommitFailedError": "",
     "IllegalArgumentError": "",
     "IllegalStateError": "",
     "IncompatibleBrokerVersion": "",
@@ -29,6 +30,7 @@ _WITHOUT_CODE: Final = {
     "KafkaTimeoutError": "",
     "KafkaUnavailableError": "",
     "NoBrokersAvailable": "rm",
+    "NoOffsetForPartitionError": "",
     "NodeNotReadyError": "r",
     "ProducerClosed": "",
     "ProducerFenced": "",
@@ -59,8 +61,12 @@ _WITH_CODE: Final = {
     20: ("NotEnoughReplicasAfterAppendError", "r"),
     21: ("InvalidRequiredAcksError", ""),
     22: ("IllegalGenerationError", ""),
+    23: ("InconsistentGroupProtocolError", ""),
     24: ("InvalidGroupIdError", ""),
     25: ("UnknownMemberIdError", ""),
+    26: ("InvalidSessionTimeoutError", ""),
+    27: ("RebalanceInProgressError", ""),
+    28: ("InvalidCommitOffsetSizeError", ""),
     29: ("TopicAuthorizationFailedError", ""),
     30: ("GroupAuthorizationFailedError", ""),
     31: ("ClusterAuthorizationFailedError", ""),
@@ -85,7 +91,7 @@ _WITH_CODE: Final = {
     59: ("UnknownProducerId", ""),
     72: ("ListenerNotFound", ""),
 }
-"""The errors that a broker answers a producer with, by Kafka's code."""
+"""The errors that a broker answers a producer or consumer with, by Kafka's code."""
 
 _ALIASES: Final = {
     "CoordinatorLoadInProgressError": "GroupLoadInProgressError",
@@ -105,7 +111,8 @@ def _stand_ins() -> dict[str, type[Exception]]:
     root = made("KafkaError", RuntimeError, "")
     response = made("BrokerResponseError", root, "")
     illegal = made("IllegalOperation", Exception, "")
-    found = {each.__name__: each for each in (root, response, illegal)}
+    stopped = made("ConsumerStoppedError", Exception, "")
+    found = {each.__name__: each for each in (root, response, illegal, stopped)}
     for name, flags in _WITHOUT_CODE.items():
         found[name] = made(name, root, flags)
     for code, (name, flags) in _WITH_CODE.items():
@@ -175,13 +182,24 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def translated(error: _Error) -> _Error | Exception:
-    """``error``, if it is one of ours, as a new object that is also of aiokafka's classes."""
+def translated(error: _Error, name: str | None = None) -> _Error | Exception:
+    """``error``, if it is one of ours, as a new object that is also of aiokafka's classes.
+
+    ``name``: that of a class which only the caller knows.
+    """
     if not isinstance(error, ours.ProducerError) or isinstance(error, (Translated, *_PLAIN)):
         return error
     cause = error.__cause__
     why = type(cause) if isinstance(error, _WITH_CAUSE) and cause is not None else None
+    if name is not None:
+        why = CLASSES[name]
+    elif isinstance(error, ours.UnlistedKafkaError):
+        why = class_of_code(error.code)
     return _made(type(error), why, error.args, error.__dict__, cause)
+
+
+class WrongTypeError(ours.ConfigError, TypeError):
+    """An argument has another type."""
 
 
 class NoFieldsError(ours.SerializationError, AssertionError):
@@ -189,12 +207,14 @@ class NoFieldsError(ours.SerializationError, AssertionError):
 
 
 @contextmanager
-def translating() -> Iterator[None]:
-    """Raise our errors as :func:`translated` makes them."""
+def translating(
+    name: str | None = None, of: tuple[type[ours.ProducerError], ...] = ()
+) -> Iterator[None]:
+    """Raise our errors as :func:`translated` makes them, with ``name`` for the classes ``of``."""
     try:
         yield
     except ours.ProducerError as error:
-        made = translated(error)
+        made = translated(error, name if isinstance(error, of) else None)
         if made is error:
             raise
         raise made from error.__cause__
@@ -244,6 +264,9 @@ def _joined(kind: type[ours.ProducerError], why: type[BaseException] | None) -> 
     theirs = _counterparts(kind)
     if why is not None and issubclass(why, ours.ProducerError):
         theirs = (*_counterparts(why), *theirs)
+    elif why is not None and issubclass(why, Exception) and why in CLASSES.values():
+        is_error = issubclass(why, CLASSES["KafkaError"])
+        theirs = (why, *theirs) if is_error else (why,)
     theirs = tuple(dict.fromkeys(theirs))
     lowest = [
         each

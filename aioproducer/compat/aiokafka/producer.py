@@ -74,7 +74,7 @@ _NO_FIELDS: Final = "Need at least one: key or value"
 class AIOKafkaProducer:
     """Sends records to Kafka, with the interface of aiokafka's producer."""
 
-    __signature__ = options.signature()
+    __signature__ = options.signature(options.Options)
     _closed: bool | None = None  # None: in the making, for __del__
     _source_traceback: Any = None
 
@@ -102,7 +102,7 @@ class AIOKafkaProducer:
         self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
         self._random = current_environment().random()
-        self._loop = _running_loop() if loop is None else loop
+        self._loop = options.running_loop() if loop is None else loop
         if self._loop is not None and self._loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(1))
         self._closed = False
@@ -404,10 +404,3 @@ class AIOKafkaProducer:
                 )
             group = checked_group(group_id)
             await transactions.send_offsets(checked_offsets(offsets), group, None)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

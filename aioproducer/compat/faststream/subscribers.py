@@ -8,28 +8,22 @@ message.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
-from inspect import isawaitable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
-from aiokafka import ConsumerRecord as TheirRecord  # type: ignore[import-untyped]
-from aiokafka.errors import ConsumerStoppedError  # type: ignore[import-untyped]
 from faststream.kafka.publisher.producer import AioKafkaFastProducerImpl
 from faststream.kafka.subscriber.usecase import LogicSubscriber
 from faststream.middlewares import AckPolicy
 
 from aioproducer.compat.aiokafka import AIOKafkaProducer, TopicPartition
+from aioproducer.compat.aiokafka.consumer import AIOKafkaConsumer, stopped
 from aioproducer.compat.aiokafka.errors import translating
-from aioproducer.compat.aiokafka.options import Options
 from aioproducer.compat.faststream.broker import FastProducer, Work, begin_work, without_defaults
-from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError, IllegalStateError
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.model import ConsumerRecord
-from aioproducer.model import TopicPartition as OurTopicPartition
 
 logger = RoomLogger(__name__)
 
@@ -52,24 +46,6 @@ _CONNECTION: Final = frozenset(
     }
 )
 """The options of a broker that concern its connections."""
-_OWN: Final = frozenset(
-    {
-        "auto_offset_reset",
-        "check_crcs",
-        "client_rack",
-        "fetch_max_bytes",
-        "fetch_max_wait_ms",
-        "fetch_min_bytes",
-        "group_instance_id",
-        "heartbeat_interval_ms",
-        "isolation_level",
-        "max_partition_fetch_bytes",
-        "max_poll_interval_ms",
-        "session_timeout_ms",
-    }
-)
-"""The options of a subscriber that a Consumer has under the same name."""
-_TIMESTAMP_TYPES: Final = {"CreateTime": 0, "LogAppendTime": 1}
 _LONGEST_BATCH: Final = 500
 """Messages of a batch, if the subscriber does not say it. Source: aiokafka's
 ``max_poll_records``."""
@@ -97,140 +73,78 @@ class _HandlerFailedError(Exception):
     """The handler of a message has failed: its transaction is aborted."""
 
 
-class TransactionalConsumer:
-    """A member of the group ``group_id`` that FastStream takes for aiokafka's consumer.
+class TransactionalConsumer(AIOKafkaConsumer):
+    """A consumer of which a message, or a batch of them, is in a transaction.
 
-    ``broker``: the producer of the broker, whose options this has as well. ``ids`` has its
-    transactional id. ``options``: aiokafka's options of the subscriber.
+    ``broker``: the producer of the broker, whose connections this has as well. ``ids`` has its
+    transactional id. ``own``: aiokafka's options of the subscriber.
     """
 
-    def __init__(
-        self,
-        broker: FastProducer,
-        ids: TransactionalIds,
-        *,
-        group_id: str,
-        client_id: str | None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, broker: FastProducer, ids: TransactionalIds, **own: Any) -> None:
         self._broker = broker
         self._ids = ids
-        self._group_id = group_id
-        self._client_id = client_id
-        self._options = options
-        self._consumer: Consumer
-        self._topics: tuple[str, ...] = ()
-        self._subscribed: tuple[str | re.Pattern[str], ...] = ()
-        self._listener: Any = None
         self._producer = AioKafkaFastProducerImpl(None, None)
         self._number: int | None = None
         self._work: Work | None = None
-        self._stopped = False
+        given = without_defaults(broker.options)
+        shared = {name: value for name, value in given.items() if name in _CONNECTION}
+        super().__init__(**{**shared, **own})
 
     # --- life ------------------------------------------------------------------------------
-
-    def subscribe(
-        self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None
-    ) -> None:
-        """Read these topics, or those whose name begins as ``pattern`` says."""
-        self._topics = tuple(topics)
-        self._subscribed = self._topics
-        if pattern:
-            self._subscribed = (re.compile(f"(?:{pattern}).*", re.DOTALL),)
-        self._listener = listener
 
     async def start(self) -> None:
         """Start the producer of the transactions, and join the group."""
         transactional_id, self._number = self._ids.take()
-        given = without_defaults(self._broker.options)
         transactional = {
             "acks": "all",
             "enable_idempotence": True,
             "transactional_id": transactional_id,
         }
+        given = without_defaults(self._broker.options)
         producer = AIOKafkaProducer(**{**given, **transactional})
         try:
             await self._producer.connect(producer, self._broker.serializer, self._broker.codec)
-            with translating():
-                self._consumer = self._made(given)
-                await self._consumer.start()
+            await super().start()
         except BaseException:
             self._ids.give_back(self._number)
             await producer.stop()
             raise
 
-    def _made(self, given: Mapping[str, Any]) -> Consumer:
-        connection = {name: value for name, value in given.items() if name in _CONNECTION}
-        own = {
-            name: value
-            for name, value in self._options.items()
-            if name in _OWN and value is not None
-        }
-        if strategies := self._options.get("partition_assignment_strategy"):
-            own["partition_assignment_strategy"] = strategies[0].name
-        return Consumer(
-            *self._subscribed,
-            group_id=self._group_id,
-            config=Options(**{**connection, "client_id": self._client_id}).config(),
-            on_assigned=self._assigned,
-            on_revoked=self._revoked,
-            on_lost=self._revoked,
-            **own,
-        )
-
     async def stop(self) -> None:
         """Abort what is not acknowledged, and leave the group."""
-        if self._stopped or self._number is None:
+        if self._closed or self._number is None:
             return
-        self._stopped = True
         try:
             await self._abort()
         except Exception as error:
             logger.warning("The transaction of a stopped subscriber was not aborted: %s", error)
         finally:
             try:
-                await self._consumer.close()
+                await super().stop()
             finally:
                 await self._producer.disconnect()
                 self._ids.give_back(self._number)
 
-    async def _assigned(self, partitions: Collection[OurTopicPartition]) -> None:
-        if self._listener is not None:
-            await _call(self._listener.on_partitions_assigned, partitions)
-
-    async def _revoked(self, partitions: Collection[OurTopicPartition]) -> None:
-        if self._listener is not None:
-            await _call(self._listener.on_partitions_revoked, partitions)
-
     # --- what FastStream's listener logs ---------------------------------------------------
 
     @property
-    def _coordinator(self) -> TransactionalConsumer:
-        return self
+    def _coordinator(self) -> SimpleNamespace:
+        member = None if self._reading is None else self._reading.group_metadata
+        return SimpleNamespace(member_id="" if member is None else member.member_id)
 
     @property
-    def _subscription(self) -> TransactionalConsumer:
-        return self
-
-    @property
-    def member_id(self) -> str:
-        """The id of this member in its group."""
-        return self._consumer.group_metadata.member_id
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics by their names."""
-        return frozenset(self._topics)
+    def _subscription(self) -> SimpleNamespace:
+        return SimpleNamespace(topics=self.subscription())
 
     # --- messages --------------------------------------------------------------------------
 
-    async def getone(self) -> Any:
+    async def getone(self, *_: Any) -> Any:
         """The next message, in a transaction of its own."""
         [record] = await self._next(1)
         return record
 
     async def getmany(
-        self, *, timeout_ms: float = 0, max_records: int | None = None
+        self, *_: Any, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[Any, list[Any]]:
         """The next messages by partition, in one transaction; none after ``timeout_ms``."""
         await self._abort()
@@ -246,47 +160,20 @@ class TransactionalConsumer:
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        """The messages; one that is not acknowledged comes again."""
-        while True:
-            yield await self.getone()
-
     async def _next(self, most: int) -> list[Any]:
+        """The next messages. Those that are not acknowledged come again."""
         await self._abort()
-        if self._stopped:
-            raise ConsumerStoppedError
         with translating():
-            producer = self._producer._producer.producer
-            works = self._consumer.transactions(producer, max_records=most)
+            reading = await self._started_reading()
+            works = reading.transactions(self._producer._producer.producer, max_records=most)
             try:
                 records = await anext(works)
             except StopAsyncIteration:
-                raise ConsumerStoppedError from None
+                raise stopped() from None
             await records.__aenter__()
         self._work = Work(self._broker, self._producer, records)
         begin_work(self._work)
-        return [self._theirs(each) for each in records]
-
-    def _theirs(self, record: ConsumerRecord) -> Any:
-        """``record`` as aiokafka's."""
-        key, value = record.key, record.value
-        sizes = [-1 if each is None else len(each) for each in (key, value)]
-        read_key, read_value = (
-            self._options.get(f"{each}_deserializer") for each in ("key", "value")
-        )
-        return TheirRecord(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            timestamp=record.timestamp_ms,
-            timestamp_type=_TIMESTAMP_TYPES.get(record.timestamp_type, 0),
-            key=key if read_key is None else read_key(key),
-            value=value if read_value is None else read_value(value),
-            checksum=None,
-            serialized_key_size=sizes[0],
-            serialized_value_size=sizes[1],
-            headers=record.headers,
-        )
+        return [*map(reading.converted, records)]
 
     async def commit(self, offsets: object = None) -> None:
         """Commit the transaction of the last message, with what was published, and its offset.
@@ -315,12 +202,6 @@ class TransactionalConsumer:
         error = _HandlerFailedError("the handler has failed")
         with translating():
             await work.records.__aexit__(_HandlerFailedError, error, None)
-
-
-async def _call(callback: Any, partitions: Iterable[OurTopicPartition]) -> None:
-    result = callback({TopicPartition(*each) for each in partitions})
-    if isawaitable(result):
-        await result
 
 
 Subscriber = TypeVar("Subscriber", bound=LogicSubscriber[Any])

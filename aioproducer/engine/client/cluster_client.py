@@ -53,7 +53,7 @@ from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import Load
-from aioproducer.model import BootstrapServer, Node
+from aioproducer.model import BootstrapServer, Node, Peer
 
 __all__ = ["ClusterClient"]
 
@@ -270,7 +270,7 @@ class ClusterClient:
     # --- requests --------------------------------------------------------------------------
 
     async def request(
-        self, request: Request, node: Node | None = None, timeout: float | None = None
+        self, request: Request, node: Peer | None = None, timeout: float | None = None
     ) -> Any:
         """The response of ``node``, or of any broker; a connection is made first if need be.
 
@@ -293,11 +293,16 @@ class ClusterClient:
             raise anew(result)
         return result
 
+    @property
+    def bootstrap_servers(self) -> Sequence[BootstrapServer]:
+        """The addresses for the first request."""
+        return self._peers.bootstrap
+
     def end_connection(self, node: Node, reason: ProducerError) -> None:
         """End the connection to ``node``: the next request gets another one."""
         self._client.end(node.id, reason)
 
-    def _no_response(self, node: Node | None, seconds: float) -> ProducerError:
+    def _no_response(self, node: Peer | None, seconds: float) -> ProducerError:
         within = f"within {duration(limit_of(seconds))}"
         if node is not None:
             reason = self._client.failures().get(node.id)

@@ -50,10 +50,13 @@ OF_PRODUCERS: Final = frozenset(
     }
 )
 """The options that only concern producers."""
+_DESERIALIZER: Final = "keys and values are bytes, decode them in your loop or handler"
 _INSTEAD: Final[Mapping[str, str]] = {
     "default_api_timeout_ms": "use max_block_ms",
     "enable_auto_commit": "use auto_commit",
+    "key_deserializer": _DESERIALIZER,
     "max_poll_records": "leave it out, lists(max_records=...) has the number",
+    "value_deserializer": _DESERIALIZER,
 }
 """Options of other consumers, with the advice for each, to one who makes a Consumer."""
 _OPTIONS_OF_MEMBERS: Final = frozenset({"auto_commit", "enable_auto_commit", "group_id"})
@@ -221,7 +224,7 @@ _NAMES: Final = {
 }
 _LINES: Final = {
     **{name: f"from {module} import {name}" for module, names in _NAMES.items() for name in names},
-    "AIOKafkaConsumer": "from aioproducer.consumer import Consumer",
+    "AIOKafkaConsumer": "from aioproducer.compat.aiokafka import AIOKafkaConsumer",
     "AIOKafkaProducer": "from aioproducer.compat.aiokafka import AIOKafkaProducer",
     "AdminClient": "from aioproducer.admin import Admin",
     "AsyncProducer": "from aioproducer import Producer",

@@ -88,13 +88,14 @@ class ClusterDescription(NamedTuple):
 
 
 class DescribeRequest(SchemaRequest):
-    """Ask for the cluster and for topics, which are not created (KIP-430)."""
+    """Ask for the cluster and for topics (KIP-430). ``creates``: brokers that create topics do."""
 
     api = Api.METADATA
 
-    def __init__(self, topics: tuple[str, ...] | None) -> None:
+    def __init__(self, topics: tuple[str, ...] | None, *, creates: bool = False) -> None:
         self.topics = topics
         """None: all topics."""
+        self.creates = creates
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
@@ -104,7 +105,7 @@ class DescribeRequest(SchemaRequest):
             topics=None
             if topics is None
             else tuple(schema.MetadataRequestTopic(name=name) for name in topics),
-            allow_auto_topic_creation=False,
+            allow_auto_topic_creation=self.creates,
             include_topic_authorized_operations=wants,
         )
 

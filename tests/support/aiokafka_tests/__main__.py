@@ -1,4 +1,4 @@
-"""Run aiokafka's tests with its producer and with ours, and compare; see the package."""
+"""Run aiokafka's tests with its clients and with ours, and compare; see the package."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ filterwarnings =
     error
     default:unclosed event loop:ResourceWarning
     default:Unclosed AIOKafkaProducer:ResourceWarning
+    default:Unclosed AIOKafkaConsumer:ResourceWarning
 """
 """The settings of their pyproject.toml. A test that fails leaves its producer unclosed, which must
 not fail the test after it."""
@@ -59,7 +60,7 @@ def checkout() -> Path:
 
 
 def copied(tests: Path, folder: Path) -> Path:
-    """A package with the tests of producers alone: their conftest.py needs Docker."""
+    """A package with the tests of producers and consumers alone: their conftest.py needs Docker."""
     package = folder / "tests_of_aiokafka"
     package.mkdir()
     for name in ("__init__.py", "_testutil.py", *FILES):
@@ -113,16 +114,14 @@ def compare(theirs: dict[str, str], ours: dict[str, str]) -> list[str]:
     return problems
 
 
-def main() -> int:
-    """0 if every test passes with ours, or has its reason in the table."""
-    tests = checkout()
+def run_on_kafka(client: str, tests: Path) -> dict[str, str]:
+    """The outcomes on a broker of their own: some tests want topics that do not exist yet."""
     authority = Authority()
     properties = kafka_broker_properties(authority.issue("broker"), listener="TLS")
     with (
         tempfile.TemporaryDirectory() as folder,
         KafkaCluster(config=CONFIG | properties, listeners={"TLS": "SSL"}) as kafka,
     ):
-        package = copied(tests, Path(folder))
         write_certificates(authority, Path(folder))
         [broker] = kafka.brokers
         _, _, tls_port = kafka.bootstrap_servers_of("TLS").rpartition(":")
@@ -131,8 +130,14 @@ def main() -> int:
             CERTIFICATES: folder,
             "PYTHONPATH": str(ROOT),
         }
-        clients = ("aiokafka", "aioproducer")
-        theirs, ours = (run(client, package, environment) for client in clients)
+        return run(client, copied(tests, Path(folder)), environment)
+
+
+def main() -> int:
+    """0 if every test passes with ours, or has its reason in the table."""
+    tests = checkout()
+    clients = ("aiokafka", "aioproducer")
+    theirs, ours = (run_on_kafka(client, tests) for client in clients)
     for client, outcomes in zip(clients, (theirs, ours), strict=True):
         counts = Counter(outcomes.values())
         print(f"{client}: " + ", ".join(f"{counts[each]} {each}" for each in sorted(counts)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiokafka  # type: ignore[import-untyped]
+import aiokafka.consumer  # type: ignore[import-untyped]
 import aiokafka.producer  # type: ignore[import-untyped]
 import pytest
 
@@ -21,9 +22,10 @@ CERTIFICATES: Final = "AIOKAFKA_TESTS_CERTIFICATES"
 """The variable of the folder with the certificates for TLS."""
 
 if os.environ.get(CLIENT) == "aioproducer":
-    from aioproducer.compat.aiokafka import AIOKafkaProducer
+    from aioproducer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     aiokafka.AIOKafkaProducer = aiokafka.producer.AIOKafkaProducer = AIOKafkaProducer
+    aiokafka.AIOKafkaConsumer = aiokafka.consumer.AIOKafkaConsumer = AIOKafkaConsumer
 
 
 @pytest.fixture(scope="class")
