@@ -2,8 +2,8 @@
 
 Without a user's partitioner, a keyed record goes to the partition of its key's murmur2 hash, as in
 every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794).
-:class:`StickyChoice` (``accumulator/topic.py``) decides when the next one is chosen, and
-:func:`next_sticky_partition` picks. Only this choice avoids leaders that take no batches.
+:class:`StickyChoice` (``accumulator/topic.py``) chooses it, and decides when the next one is
+chosen. Only this choice avoids leaders that take no batches.
 
 :meth:`Topic.ask` (in the same file) asks a user's partitioner at the ``send()`` of a record, or
 once the topic of the record becomes known.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from zlib import crc32
 
 from aioproducer.foundation import tuning
@@ -83,9 +83,6 @@ STICKY: Final = -1
 """In place of a partition's number: the topic's sticky partition."""
 UNKNOWN: Final = -2
 """In place of a partition's number: a partition that is not in the metadata."""
-
-
-_P = TypeVar("_P")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -298,22 +295,3 @@ def partition_function(partitioner: Any, random: Random) -> PartitionFunction | 
         return NAMED_PARTITIONERS[partitioner](random).partition
     function: PartitionFunction = getattr(partitioner, "partition", partitioner)
     return function
-
-
-def next_sticky_partition(
-    random: Random, partitions: Sequence[_P], queue_sizes: Sequence[int] | None = None
-) -> _P:
-    """A random partition among ``partitions``; a longer queue of batches makes it less likely.
-
-    Without ``queue_sizes`` all are equally likely. A partition's weight is
-    ``max(queue_sizes) + 1 - queue_size``. Source: KIP-794, ``BuiltInPartitioner``.
-    """
-    if queue_sizes is None or min(queue_sizes) == (longest := max(queue_sizes)):
-        return partitions[random.randrange(len(partitions))]
-    heaviest = longest + 1
-    point = random.random() * (heaviest * len(partitions) - sum(queue_sizes))
-    for partition, size in zip(partitions, queue_sizes, strict=True):
-        point -= heaviest - size
-        if point < 0:
-            return partition
-    return partitions[-1]

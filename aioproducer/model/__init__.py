@@ -1,8 +1,8 @@
 """The nouns of the clients: records, their destinations and their offsets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NewType, TypeAlias
+from dataclasses import Field, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NewType, TypeAlias
 
 from aioproducer.model.type_parameters import K_co, V_co
 
@@ -126,12 +126,16 @@ def is_event_hubs(host: str) -> bool:
 
 
 class Value:
-    """The methods of frozen dataclasses, which ``dataclass`` would compile for each class."""
+    """The methods of frozen dataclasses, which ``dataclass`` would compile for each class.
+
+    That would add some tenths of a millisecond a class to the start of every process.
+    """
 
     __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
-    def _values(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+    def _values(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__dataclass_fields__]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Value) or other.__class__ is not self.__class__:
@@ -139,11 +143,11 @@ class Value:
         return self._values() == other._values()
 
     def __hash__(self) -> int:
-        return hash((*self._values().values(),))
+        return hash((*self._values(),))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self._values().items())
-        return f"{type(self).__qualname__}({shown})"
+        named = zip(self.__dataclass_fields__, self._values(), strict=True)
+        return f"{type(self).__qualname__}({', '.join(f'{name}={it!r}' for name, it in named)})"
 
 
 _NULL: Any = None

@@ -17,6 +17,7 @@ from murmurhash2 import murmurhash2
 
 from aioproducer.config.kinds import NamedPartitioner
 from aioproducer.engine import partitioning
+from aioproducer.engine.accumulator.topic import next_sticky_partition
 from aioproducer.engine.partitioning import (
     NAMED_PARTITIONERS,
     ConsistentPartitioner,
@@ -28,7 +29,6 @@ from aioproducer.engine.partitioning import (
     RandomPartitioner,
     RoundRobinPartitioner,
     murmur2_partition,
-    next_sticky_partition,
     route,
 )
 from aioproducer.engine.records import acceleration

@@ -183,12 +183,8 @@ class BatchQueue:
 
         Source: ``RecordAccumulator.splitAndReenqueue``.
         """
-        size = self._sizes.after_refusal(batch.topic_partition.topic, batch.size)
-        if batch.is_part:
-            size = min(size, batch.size // 2)
-        size = max(batch.builder.max_record_size, size)
         del self._batches[batch]
-        parts = split_batch(batch, size)
+        parts = split_batch(batch, self._sizes.of_parts(batch))
         for part in parts:
             self._batches[part] = None
             self._flushes.began(part)

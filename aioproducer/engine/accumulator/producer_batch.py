@@ -161,18 +161,22 @@ class BatchSizes:
         """Bytes of keyless records that a partition gets before the next one is chosen."""
         return self._settings.batch_size << growth.doublings
 
-    def after_refusal(self, topic: str, size: int) -> int:
-        """Bytes of the parts of a batch of ``size`` bytes that its broker refused as too large.
+    def of_parts(self, refused: ProducerBatch) -> int:
+        """Bytes of the parts of a batch that its broker ``refused`` as too large.
 
-        If batches grow, no batch of the topic is larger any more.
+        They have the size of a batch by the options, but half of this one at most if it is smaller,
+        or a part itself. If batches grow, no batch of the topic is larger any more.
         """
-        smallest, half = self._settings.batch_size, size // 2
-        if size <= smallest:
-            return half
-        if not self._settings.most_doublings:
-            return smallest
-        self._limits[topic] = limit = max(smallest, min(half, self._limits.get(topic, half)))
-        return limit
+        topic, smallest = refused.topic_partition.topic, self._settings.batch_size
+        size = half = refused.size // 2
+        if refused.size > smallest:
+            size = smallest
+            if self._settings.most_doublings:
+                size = max(smallest, min(half, self._limits.get(topic, half)))
+                self._limits[topic] = size
+            if refused.is_part:
+                size = min(size, half)
+        return max(size, refused.builder.max_record_size)
 
     def forget(self, topic: str) -> None:
         """Drop the limit of a topic that is no longer written to."""

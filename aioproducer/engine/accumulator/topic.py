@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
+from typing import TypeVar
 
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
 from aioproducer.engine.accumulator.producer_batch import (
@@ -13,11 +14,13 @@ from aioproducer.engine.accumulator.producer_batch import (
     BatchSizes,
 )
 from aioproducer.engine.cluster.snapshot import PartitionLeader
-from aioproducer.engine.partitioning import PartitionFunction, Partitions, next_sticky_partition
+from aioproducer.engine.partitioning import PartitionFunction, Partitions
 from aioproducer.engine.records.acceleration import OpenBuilders
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.foundation import tuning
 from aioproducer.model import TopicPartition
+
+_P = TypeVar("_P")
 
 
 class Topic:
@@ -258,3 +261,22 @@ class StickyChoice:
 
 def _led(partitions: Sequence[Partition]) -> list[Partition]:
     return [each for each in partitions if each.leader is not None]
+
+
+def next_sticky_partition(
+    random: Random, partitions: Sequence[_P], queue_sizes: Sequence[int] | None = None
+) -> _P:
+    """A random partition among ``partitions``; a longer queue of batches makes it less likely.
+
+    Without ``queue_sizes`` all are equally likely. A partition's weight is
+    ``max(queue_sizes) + 1 - queue_size``. Source: KIP-794, ``BuiltInPartitioner``.
+    """
+    if queue_sizes is None or min(queue_sizes) == (longest := max(queue_sizes)):
+        return partitions[random.randrange(len(partitions))]
+    heaviest = longest + 1
+    point = random.random() * (heaviest * len(partitions) - sum(queue_sizes))
+    for partition, size in zip(partitions, queue_sizes, strict=True):
+        point -= heaviest - size
+        if point < 0:
+            return partition
+    return partitions[-1]

@@ -130,6 +130,11 @@ class NodeConnectionState:
             self.reachable_since,
         )
 
+    def setup_timeout(self, settings: ClientSettings, random: Random) -> float:
+        """Seconds for the next attempt to connect and to log in; they grow with each failure."""
+        first, longest = settings.setup_timeout, settings.setup_timeout_max
+        return ExponentialBackoff(first, longest, random).delay(self.setup_failures + 1)
+
     def tries(self, connection: Connection, now: float) -> None:
         """An attempt to connect begins."""
         self.connection = connection

@@ -53,7 +53,6 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import BootstrapServer, Node, NodeId, Peer
@@ -303,15 +302,12 @@ class NetworkClient:
             return
         if state.not_before > now or self._closed:
             return
-        backoff = ExponentialBackoff(
-            self.settings.setup_timeout, self.settings.setup_timeout_max, self.random
-        )
         highest = self._hang_ups.highest((node.host, node.port), now)
         connection = self.connect_to(
             node,
             self.settings.connection,
             self._events,
-            setup_timeout=backoff.delay(state.setup_failures + 1),
+            setup_timeout=state.setup_timeout(self.settings, self.random),
             clock=self.clock,
             random=self.random,
             identity=self._identity(node),
