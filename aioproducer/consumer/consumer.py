@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import replace
 from itertools import count
-from typing import Any, Final, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, Unpack, cast
 from uuid import UUID
 
 from aioproducer.config import ProducerConfig, hidden_mapping, hide_secrets
@@ -27,7 +27,13 @@ from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.ending import Ending
 from aioproducer.consumer.health import UNUSABLE, ConsumerHealth
-from aioproducer.consumer.loops import Batches, Lists, Records
+from aioproducer.consumer.loops import (
+    Batches,
+    DeserializedLists,
+    DeserializedRecords,
+    Lists,
+    Records,
+)
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, no_metrics
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerOptions
@@ -41,7 +47,7 @@ from aioproducer.consumer.transactions import (
     TransactionalWork,
     Transactions,
 )
-from aioproducer.consumer.workers import Handle, Order, Workers
+from aioproducer.consumer.workers import Order, Workers, deserializing
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, client_config, elsewhere
@@ -67,8 +73,16 @@ from aioproducer.model import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from aioproducer.model.type_parameters import ReadKey, ReadValue
 from aioproducer.reader.positions import Position, checked_position, find_offsets
 from aioproducer.reader.record_source import RecordSource
+
+if TYPE_CHECKING:
+    from aioproducer.model.type_parameters import DeserializerOf
+    from aioproducer.serialization.primitives import (
+        DeserializationErrorCallback,
+        RecordDeserializers,
+    )
 
 logger = RoomLogger(__name__)
 
@@ -76,7 +90,7 @@ _NUMBERS: Final = count(1)
 
 
 @elsewhere(**FOR_A_CONSUMER)
-class Consumer:
+class Consumer(Generic[ReadKey, ReadValue]):
     """Reads topics as a member of a group whose members share the partitions.
 
     ::
@@ -98,6 +112,15 @@ class Consumer:
     the last commit, and ``on_lost`` when they went to another member without that commit. An error
     of a callback ends the membership, and the next read raises it; a late commit or seek does not.
 
+    ``key_deserializer``, ``value_deserializer``: a function of bytes such as ``json.loads``, or an
+    object of :mod:`aioproducer.serialization` or :mod:`aioproducer.schema_registry`. Records then
+    have its objects as key or value; None stays None. :meth:`batches` returns bytes. If one fails
+    on a record, ``on_deserialization_error`` is called with a
+    :class:`~aioproducer.errors.RecordDeserializationError`, which has the bytes, and the record is
+    skipped when the call has ended. Without this function, the read raises the error, and the
+    record stays unacknowledged: it is read again until it succeeds, or you :meth:`seek` to
+    ``error.next_offset``.
+
     Options are a producer's options for connections, logins and pushed metrics, as keywords or as a
     ``config`` that the keywords override; a reader's options for fetching
     (:class:`~aioproducer.config.ReaderOptions`; a group without offsets starts at the end of the
@@ -115,6 +138,9 @@ class Consumer:
         *topics: TopicOrPattern,
         group_id: str,
         config: ProducerConfig | None = None,
+        key_deserializer: DeserializerOf[ReadKey] | None = None,
+        value_deserializer: DeserializerOf[ReadValue] | None = None,
+        on_deserialization_error: DeserializationErrorCallback | None = None,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
@@ -129,6 +155,13 @@ class Consumer:
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
         subscription = Subscription(topics, "Consumer")
         check_group(group_id, self._options)
+        self._deserializers: RecordDeserializers | None = None
+        if key_deserializer is not None or value_deserializer is not None:
+            from aioproducer.serialization.primitives import RecordDeserializers
+
+            self._deserializers = RecordDeserializers(
+                key_deserializer, value_deserializer, on_deserialization_error
+            )
         self.config: ProducerConfig = client_config(config, given, "Consumer", also=ALSO)
         self._timeout = self.config.max_block_ms / 1000
         self._isolation = IsolationLevel[self._reading.isolation_level.upper()]
@@ -159,7 +192,7 @@ class Consumer:
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
-        self._single: AsyncIterator[ConsumerRecord] | None = None
+        self._single: AsyncIterator[ConsumerRecord[ReadKey, ReadValue]] | None = None
         """The iterator of :meth:`record`, until another loop begins."""
         self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
@@ -170,6 +203,9 @@ class Consumer:
         source: PropertiesSource,
         /,
         *topics: TopicOrPattern,
+        key_deserializer: DeserializerOf[ReadKey] | None = None,
+        value_deserializer: DeserializerOf[ReadValue] | None = None,
+        on_deserialization_error: DeserializationErrorCallback | None = None,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
@@ -185,7 +221,14 @@ class Consumer:
         del source  # a traceback shows the values of this frame
         arguments = arguments_of_properties(given, cast("dict[str, Any]", overrides), "Consumer")
         return cls(
-            *topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost, **arguments
+            *topics,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            on_deserialization_error=on_deserialization_error,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            on_lost=on_lost,
+            **arguments,
         )
 
     def __repr__(self) -> str:
@@ -354,13 +397,17 @@ class Consumer:
         self._single = None
         self._assignment.rewind()
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         """Iterate over the records one by one.
 
         A record that an earlier loop was processing when it ended is returned again.
         """
         self._enter_loop()
-        return Records(self._source, self._progress, self._member.session, self._check)
+        records: Any = Records(self._source, self._progress, self._member.session, self._check)
+        if self._deserializers is not None:
+            parts = self._deserializers, self._source, self._progress
+            records = DeserializedRecords(records, *parts)
+        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", records)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over the records batch by batch, as they were written.
@@ -372,22 +419,29 @@ class Consumer:
 
     def lists(
         self, max_records: int = 500, *, max_wait_ms: int | None = None
-    ) -> AsyncIterator[list[ConsumerRecord]]:
+    ) -> AsyncIterator[list[ConsumerRecord[ReadKey, ReadValue]]]:
         """Iterate over lists of available records, of all partitions, up to ``max_records``.
 
         A list has at least one record, unless none comes within ``max_wait_ms`` (milliseconds):
         then it is empty. Asking for the next list acknowledges the previous one.
         """
-        return self._lists(max_records, max_wait_ms)
+        lists: AsyncIterator[list[ConsumerRecord[ReadKey, ReadValue]]]
+        lists = self._lists(max_records, max_wait_ms)
+        return lists
 
-    def _lists(self, max_records: int, max_wait_ms: int | None = None) -> Lists:
+    def _lists(self, max_records: int, max_wait_ms: int | None = None) -> Any:
         check_count("max_records", max_records)
         max_wait = checked_wait(max_wait_ms)
         self._enter_loop()
         parts = self._source, self._progress, self._member.session, self._check
-        return Lists(*parts, max_records, max_wait)
+        lists = Lists(*parts, max_records, max_wait)
+        if self._deserializers is None:
+            return lists
+        return DeserializedLists(lists, self._deserializers, self._source, self._progress)
 
-    async def record(self, *, max_wait_ms: int | None = None) -> ConsumerRecord | None:
+    async def record(
+        self, *, max_wait_ms: int | None = None
+    ) -> ConsumerRecord[ReadKey, ReadValue] | None:
         """Return the next record, or None if none comes within ``max_wait_ms`` (milliseconds) or
         after :meth:`finish`.
 
@@ -406,7 +460,11 @@ class Consumer:
         return None
 
     async def run(
-        self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"
+        self,
+        handle: Callable[[ConsumerRecord[ReadKey, ReadValue]], Awaitable[Any]],
+        *,
+        concurrency: int = 64,
+        order: Order = "partition",
     ) -> None:
         """Call ``handle`` for each record, up to ``concurrency`` at a time, until :meth:`finish`.
 
@@ -423,12 +481,15 @@ class Consumer:
         """
         check_run(handle, concurrency, order)
         self._enter_loop()
+        takes_bytes: Any = handle
+        if self._deserializers is not None:
+            takes_bytes = deserializing(handle, self._deserializers)
         workers = Workers(
             self._source,
             self._progress,
             self._assignment,
             self._member.session,
-            self._tracing.traced(handle),
+            self._tracing.traced(takes_bytes),
             concurrency,
             order,
             self._reading.read_ahead_bytes,
@@ -441,7 +502,7 @@ class Consumer:
 
     def transactions(
         self, producer: TransactionalProducer, *, max_records: int = 500
-    ) -> AsyncIterator[TransactionalWork]:
+    ) -> AsyncIterator[TransactionalWork[ReadKey, ReadValue]]:
         """Iterate over groups of up to ``max_records`` records, each with a transaction of
         ``producer``.
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Self
 
+from aioproducer.consumer.assigned_partition import Work
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
-from aioproducer.errors import IllegalStateError
+from aioproducer.errors import IllegalStateError, RecordDeserializationError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.model import AnyRecord, ConsumerRecord, TopicPartition
 from aioproducer.reader.record_source import RecordSource
+
+if TYPE_CHECKING:
+    from aioproducer.serialization.primitives import RecordDeserializers
 
 
 class _Loop:
@@ -143,7 +147,7 @@ class Lists(_Loop):
                 raise StopAsyncIteration
         firsts: dict[TopicPartition, int] = {}
         for record in found:
-            firsts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+            firsts.setdefault(_where(record), record.offset)
         self._progress.began_batch(self, firsts.items(), self._session.clock())
         return found
 
@@ -158,6 +162,103 @@ class Lists(_Loop):
                     return
             if not (source.open_batch_now() if found else await source.open_next_batch()):
                 return
+
+
+class DeserializedRecords:
+    """``records`` with objects. One that can't be deserialized comes again, after others."""
+
+    def __init__(
+        self,
+        records: Records,
+        deserializers: RecordDeserializers,
+        source: RecordSource,
+        progress: Progress,
+    ) -> None:
+        self._records = records
+        self._deserializers = deserializers
+        self._source = source
+        self._progress = progress
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AnyRecord:
+        found = None
+        while found is None:
+            record = await anext(self._records)
+            try:
+                found = await self._deserializers.record(record)
+            except BaseException:
+                if self._progress.record is record:  # else it is lost, or the position was moved
+                    self._source.return_to(record.topic_partition, record.offset)
+                    self._progress.finish()
+                raise
+        return found
+
+
+class DeserializedLists:
+    """``lists`` with objects. A list ends its part of a partition before a record that can't be
+    deserialized; the next step raises the error."""
+
+    def __init__(
+        self,
+        lists: Lists,
+        deserializers: RecordDeserializers,
+        source: RecordSource,
+        progress: Progress,
+    ) -> None:
+        self._lists = lists
+        self._deserializers = deserializers
+        self._source = source
+        self._progress = progress
+        self._errors: dict[TopicPartition, Exception] = {}
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[AnyRecord]:
+        if self._errors:
+            if self._progress.batch_of is self._lists:
+                self._progress.finish()
+            raise self._errors.pop(next(iter(self._errors)))
+        records = await anext(self._lists)
+        works = {where: self._progress.work_of(where) for where in map(_where, records)}
+        found: list[AnyRecord] = []
+        try:
+            for record in records:
+                if _where(record) not in self._errors:
+                    await self._take(record, works, found)
+        except BaseException:
+            for record in reversed(records):
+                self._put_back(record, works)
+            self._progress.finish()
+            raise
+        return found if found or not records else await anext(self)
+
+    async def _take(
+        self,
+        record: ConsumerRecord,
+        works: Mapping[TopicPartition, Work | None],
+        found: list[AnyRecord],
+    ) -> None:
+        try:
+            if (with_objects := await self._deserializers.record(record)) is not None:
+                found.append(with_objects)
+        except RecordDeserializationError as error:
+            self._errors[_where(record)] = error
+            self._put_back(record, works)
+
+    def _put_back(
+        self, record: ConsumerRecord, works: Mapping[TopicPartition, Work | None]
+    ) -> None:
+        """Hand the record out again, unless its partition is lost or was moved meanwhile."""
+        where = _where(record)
+        if (work := works[where]) is not None and self._progress.counts(work):
+            self._source.return_to(where, record.offset)
+
+
+def _where(record: ConsumerRecord) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)
 
 
 def _another_loop(what: str) -> IllegalStateError:

@@ -30,15 +30,14 @@ _ASSIGNORS: Final[Mapping[str, str]] = {
     f"{_PACKAGE}StickyAssignor": "sticky",
     f"{_PACKAGE}CooperativeStickyAssignor": "cooperative-sticky",
 }
-_DESERIALIZER: Final = "keys and values are bytes: decode them in your loop or handler"
 _OF_PRODUCERS: Final = "the option is one of producers"
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "allow.auto.create.topics": "reading creates no topic",
     "exclude.internal.topics": "patterns never match internal topics",
     "interceptor.classes": "a Consumer has no interceptors",
-    "key.deserializer": _DESERIALIZER,
+    "key.deserializer": "pass key_deserializer as a keyword",
     "max.poll.records": "lists(max_records=…) has the number",
-    "value.deserializer": _DESERIALIZER,
+    "value.deserializer": "pass value_deserializer as a keyword",
     **{
         name: _OF_PRODUCERS
         for name, option in BY_JAVA_NAME.items()

@@ -9,7 +9,7 @@ from typing import Any
 from aioproducer.consumer.workers import Handle, no_coroutine_function
 from aioproducer.engine.observer import ConsumerTracing, default_of_consumers
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.model import ConsumerRecord
+from aioproducer.model import AnyRecord, ConsumerRecord
 
 logger = RoomLogger(__name__)
 
@@ -34,9 +34,7 @@ class TracingSlot:
         except Exception as error:
             logger.error("%s is not traced: %r failed", self.client_id, factory, exc_info=error)
 
-    def process(
-        self, records: ConsumerRecord | Iterable[ConsumerRecord]
-    ) -> AbstractContextManager[Any]:
+    def process(self, records: AnyRecord | Iterable[AnyRecord]) -> AbstractContextManager[Any]:
         """The block in which the application works on a record, or on several."""
         tracing = self.tracing
         if tracing is None:
@@ -50,7 +48,7 @@ class TracingSlot:
         if self.tracing is None:
             return handle
 
-        async def handle_traced(record: ConsumerRecord) -> None:
+        async def handle_traced(record: AnyRecord) -> None:
             with self.process(record):
                 work = handle(record)
                 if work is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Generic, Protocol, Self
 
 from aioproducer.consumer.assigned_partition import Work
 from aioproducer.consumer.assignment import Assignment
-from aioproducer.consumer.loops import Lists
+from aioproducer.consumer.loops import DeserializedLists, Lists
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
 from aioproducer.engine.groups.requests import partitions_may_have_moved
@@ -26,11 +26,13 @@ from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import (
+    AnyRecord,
     ConsumerGroupMetadata,
     ConsumerRecord,
     OffsetAndMetadata,
     TopicPartition,
 )
+from aioproducer.model.type_parameters import ReadKey, ReadValue
 
 logger = RoomLogger(__name__)
 
@@ -51,7 +53,7 @@ class TransactionalProducer(Protocol):
 
 
 @elsewhere(__enter__=ASYNC_WITH)
-class TransactionalWork:
+class TransactionalWork(Generic[ReadKey, ReadValue]):
     """Records, and the transaction for their results.
 
     Enter it before you send: ``async with work:``. Leaving the block commits the records sent and
@@ -60,9 +62,11 @@ class TransactionalWork:
     """
 
     def __init__(
-        self, records: list[ConsumerRecord], block: AbstractAsyncContextManager[None]
+        self,
+        records: list[ConsumerRecord[ReadKey, ReadValue]],
+        block: AbstractAsyncContextManager[None],
     ) -> None:
-        self.records: list[ConsumerRecord] = records
+        self.records: list[ConsumerRecord[ReadKey, ReadValue]] = records
         """The records; those of a partition are in order."""
         self._block = block
         self.entered: bool = False
@@ -71,7 +75,7 @@ class TransactionalWork:
     def __len__(self) -> int:
         return len(self.records)
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
         return iter(self.records)
 
     async def __aenter__(self) -> Self:
@@ -99,7 +103,7 @@ class Transactions:
 
     def __init__(
         self,
-        lists: Lists,
+        lists: Lists | DeserializedLists,
         progress: Progress,
         producer: TransactionalProducer,
         group: Callable[[], ConsumerGroupMetadata],
@@ -110,12 +114,12 @@ class Transactions:
         self._producer = producer
         self._group = group
         self._assignment = assignment
-        self._work: TransactionalWork | None = None
+        self._work: TransactionalWork[Any, Any] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> TransactionalWork:
+    async def __anext__(self) -> TransactionalWork[Any, Any]:
         if self._work is not None and not self._work.entered:
             raise IllegalStateError(
                 "the last work was not entered, and its records would be lost: use "
@@ -126,7 +130,7 @@ class Transactions:
         self._work = TransactionalWork(records, self._transaction(records))
         return self._work
 
-    async def _next_records(self) -> list[ConsumerRecord]:
+    async def _next_records(self) -> list[AnyRecord]:
         """The records of the next work.
 
         The position moves while there are none, when the markers of transactions and aborted
@@ -146,7 +150,7 @@ class Transactions:
             logger.debug("Group %r: %s", self._group().group_id, error, error=error)
 
     @asynccontextmanager
-    async def _transaction(self, records: list[ConsumerRecord]) -> AsyncIterator[None]:
+    async def _transaction(self, records: list[AnyRecord]) -> AsyncIterator[None]:
         """A transaction that commits the positions: ``records`` are all that was handed out since
         the last one."""
         first: dict[TopicPartition, int] = {}

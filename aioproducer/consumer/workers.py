@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
 from math import inf
 from operator import length_hint
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
 from aioproducer.consumer.assignment import Assignment
@@ -22,6 +22,9 @@ from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.partition import Cursor
 from aioproducer.reader.record_source import RecordSource
+
+if TYPE_CHECKING:
+    from aioproducer.serialization.primitives import RecordDeserializers
 
 logger = RoomLogger(__name__)
 
@@ -41,6 +44,19 @@ def no_coroutine_function(handle: object) -> ConfigError:
     return ConfigError(
         f"a handler is a coroutine function (async def), and {handle!r:.120} returned None"
     )
+
+
+def deserializing(handle: Callable[[Any], Any], deserializers: RecordDeserializers) -> Handle:
+    """``handle``, called with the objects of records."""
+
+    async def handle_objects(record: ConsumerRecord) -> None:
+        if (found := await deserializers.record(record)) is None:
+            return
+        if (work := handle(found)) is None:
+            raise no_coroutine_function(handle)
+        await work
+
+    return handle_objects
 
 
 def _size_of(record: ConsumerRecord) -> int:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from aioproducer.model import (
-    ConsumerRecord,
+    AnyRecord,
     Header,
     Headers,
     Node,
@@ -278,10 +278,10 @@ def default() -> ObserverFactory | None:
 class ConsumerTracing(Protocol):
     """Traces the work of an application on the records of one consumer."""
 
-    def record(self, record: ConsumerRecord) -> AbstractContextManager[Any]:
+    def record(self, record: AnyRecord) -> AbstractContextManager[Any]:
         """The block in which the application works on ``record``. It adds no error of its own."""
 
-    def batch(self, records: Sequence[ConsumerRecord]) -> AbstractContextManager[Any]:
+    def batch(self, records: Sequence[AnyRecord]) -> AbstractContextManager[Any]:
         """The block in which the application works on all of ``records``, likewise."""
 
 

@@ -7,7 +7,8 @@
     │   ├── ConfigError                         (ValueError)
     │   │   └── ColumnError                     a column and a schema do not fit
     │   ├── SerializationError                  (TypeError)
-    │   │   └── NotPreparedError                for serializers: ``prepare()`` is needed first
+    │   │   ├── NotPreparedError                for serializers: ``prepare()`` is needed first
+    │   │   └── RecordDeserializationError      the key or value of a record that was read
     │   ├── RecordTooLargeError                 (ValueError)
     │   ├── InvalidOffsetError                  (ValueError)
     │   ├── InvalidPartitionError               (ValueError)
@@ -166,6 +167,7 @@ from aioproducer.errors.client import (
     ProducerTimeoutError,
     ProtocolError,
     RecordCancelledError,
+    RecordDeserializationError,
     RecordTooLargeError,
     RequestTimeoutError,
     SchemaNotFoundError,
@@ -269,6 +271,7 @@ __all__ = [
     "RebootstrapRequiredError",
     "RecordListTooLargeError",
     "RecordCancelledError",
+    "RecordDeserializationError",
     "RecordTooLargeError",
     "ReplicaNotAvailableError",
     "RequestTimedOutError",

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from copy import copy
 from enum import Enum
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+if TYPE_CHECKING:
+    from aioproducer.model import ConsumerRecord
 
 
 class Disposition(Enum):
@@ -127,6 +130,30 @@ class NotPreparedError(SerializationError):
     Your serializer's ``serialize()`` can raise this: the record then waits until ``prepare()`` has
     been called again. See :class:`~aioproducer.serialization.Serializer`.
     """
+
+
+class RecordDeserializationError(SerializationError):
+    """The deserializer failed on the key or the value of a record that was read.
+
+    ``__cause__`` is the error of the deserializer. Reads raise this until it succeeds, and return
+    records of other partitions meanwhile. ``seek()`` to ``next_offset`` skips the record.
+    Source: Kafka's ``RecordDeserializationException`` (KIP-334, KIP-1036).
+    """
+
+    offset: int
+    next_offset: int
+
+    def __init__(
+        self, message: str = "", record: ConsumerRecord | None = None, field: str = "value"
+    ) -> None:
+        super().__init__(message)
+        self.record = cast("ConsumerRecord", record)
+        """The record, with the bytes of its key and value."""
+        self.field = field
+        """``"key"`` or ``"value"``."""
+        if record is not None:
+            self.topic, self.partition = record.topic, record.partition
+            self.offset, self.next_offset = record.offset, record.offset + 1
 
 
 class RecordTooLargeError(UsageError, ValueError):

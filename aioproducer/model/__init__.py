@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NewType, TypeAlias
 
-from aioproducer.model.type_parameters import K_co, V_co
+from aioproducer.model.type_parameters import K_co, ReadKey, ReadValue, V_co
 
 Header: TypeAlias = tuple[str, bytes | None]
 """A header of a record: its key, and its value or None."""
@@ -185,8 +185,11 @@ class ProducerRecord(Value, Generic[K_co, V_co]):
         )
 
 
-class ConsumerRecord(NamedTuple):
-    """A record that was read. Source: Kafka's ``ConsumerRecord``."""
+class ConsumerRecord(NamedTuple, Generic[ReadKey, ReadValue]):
+    """A record that was read. Source: Kafka's ``ConsumerRecord``.
+
+    The key and the value are bytes, or objects of the consumer's deserializers.
+    """
 
     topic: str
     partition: int
@@ -195,8 +198,8 @@ class ConsumerRecord(NamedTuple):
     """Milliseconds since the epoch; -1: the record has none."""
     timestamp_type: str
     """``CreateTime``: the producer's time; ``LogAppendTime``: the broker's."""
-    key: bytes | None
-    value: bytes | None
+    key: ReadKey | None
+    value: ReadValue | None
     headers: tuple[Header, ...]
     """The headers as pairs; keys can repeat. As in Java, bytes of a key that are not UTF-8 become
     U+FFFD."""
@@ -207,6 +210,10 @@ class ConsumerRecord(NamedTuple):
     def topic_partition(self) -> TopicPartition:
         """The partition that the record was read from."""
         return TopicPartition(self.topic, self.partition)
+
+
+AnyRecord: TypeAlias = ConsumerRecord[Any, Any]
+"""A record with bytes or with objects."""
 
 
 class OffsetAndMetadata(NamedTuple):

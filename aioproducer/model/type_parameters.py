@@ -1,4 +1,5 @@
-"""The types of keys and values: the parameters of ``Producer[K, V]``, and those of serializers.
+"""The types of keys and values: the parameters of ``Producer[K, V]`` and ``Consumer[K, V]``, and
+those of serializers and deserializers.
 
 Only type checkers see the defaults of the parameters and the aliases below them, so nothing has to
 be installed for them.
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     V_contra = TypeVar("V_contra", contravariant=True, default=Any)
     K_co = TypeVar("K_co", covariant=True, default=Any)
     V_co = TypeVar("V_co", covariant=True, default=Any)
+    ReadKey = TypeVar("ReadKey", covariant=True, default=bytes)
+    ReadValue = TypeVar("ReadValue", covariant=True, default=bytes)
     Value = TypeVar("Value", default=Any)
     T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
     T_contra = TypeVar("T_contra", contravariant=True)
 
     Plain: TypeAlias = Buffer | str
@@ -81,6 +85,17 @@ if TYPE_CHECKING:
     )
     """The serializer of a producer's keys or values: an object, a class or a function."""
 
+    class DecodesData(Protocol[T_co]):
+        """A deserializer of :mod:`aioproducer.schema_registry`."""
+
+        def decode(
+            self, topic: str, data: bytes | None, headers: tuple[Header, ...], /
+        ) -> T_co | None: ...
+
+    DeserializerOf: TypeAlias = DecodesData[T] | Callable[[bytes], T | None]
+    """The deserializer of a consumer's keys or values: a function, or an object that is called as
+    one, as each of :mod:`aioproducer.serialization` is."""
+
     class ArrowColumns(Protocol):
         """A ``RecordBatch``, ``Table``, ``Array`` or ``ChunkedArray`` of pyarrow."""
 
@@ -104,4 +119,6 @@ else:
     V_contra = TypeVar("V_contra", contravariant=True)
     K_co = TypeVar("K_co", covariant=True)
     V_co = TypeVar("V_co", covariant=True)
+    ReadKey = TypeVar("ReadKey", covariant=True)
+    ReadValue = TypeVar("ReadValue", covariant=True)
     Value = TypeVar("Value")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from itertools import count
-from typing import Any, Final, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, Unpack, cast
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
@@ -18,7 +18,8 @@ from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
 from aioproducer.foundation.codecs import load_codecs
 from aioproducer.foundation.runtime.tasks import in_turns
-from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.model import AnyRecord, ConsumerRecord, TopicPartition
+from aioproducer.model.type_parameters import ReadKey, ReadValue
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import PartitionState
@@ -31,7 +32,14 @@ from aioproducer.reader.positions import (
     find_offsets,
     find_partitions,
 )
-from aioproducer.reader.record_source import RecordSource, Steps
+from aioproducer.reader.record_source import Records, RecordSource, Steps
+
+if TYPE_CHECKING:
+    from aioproducer.model.type_parameters import DeserializerOf
+    from aioproducer.serialization.primitives import (
+        DeserializationErrorCallback,
+        RecordDeserializers,
+    )
 
 _NUMBERS: Final = count(1)
 _AT_ONCE: Final = 1_000
@@ -43,7 +51,7 @@ class _Arguments(ProducerOptions, ReaderKeywords):
 
 
 @elsewhere(**FOR_A_READER)
-class Reader:
+class Reader(Generic[ReadKey, ReadValue]):
     """Reads the records of topics and partitions on an event loop, without a group.
 
     ::
@@ -64,6 +72,9 @@ class Reader:
     one task can read at a time. A cancelled read loses nothing. An error of a partition does not
     stop the reader: the next read tries again.
 
+    ``key_deserializer``, ``value_deserializer`` and ``on_deserialization_error``: see
+    :class:`aioproducer.consumer.Consumer`. :meth:`batches` and :meth:`arrow_batches` return bytes.
+
     Options are a producer's options for connections and logins, as keywords or as a ``config`` that
     the keywords override, and a consumer's options for fetching
     (:class:`~aioproducer.config.ReaderOptions`).
@@ -81,6 +92,9 @@ class Reader:
         *,
         start: Position = "beginning",
         end: Position | None = None,
+        key_deserializer: DeserializerOf[ReadKey] | None = None,
+        value_deserializer: DeserializerOf[ReadValue] | None = None,
+        on_deserialization_error: DeserializationErrorCallback | None = None,
         **options: Unpack[_Arguments],
     ) -> None:
         given = cast("dict[str, Any]", options)
@@ -98,6 +112,13 @@ class Reader:
         self._client = ClusterClient(self.config, self.client_id, "Reader")
         self._client.loads = (load_codecs,)
         self._source: RecordSource | None = None
+        self._deserializers: RecordDeserializers | None = None
+        if key_deserializer is not None or value_deserializer is not None:
+            from aioproducer.serialization.primitives import RecordDeserializers
+
+            self._deserializers = RecordDeserializers(
+                key_deserializer, value_deserializer, on_deserialization_error
+            )
 
     def __repr__(self) -> str:
         return f"<Reader {getattr(self, 'client_id', 'that is being made')!r}>"
@@ -181,9 +202,13 @@ class Reader:
 
     # --- reading ---------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         """Iterate over the records one by one."""
-        return self._started().records()
+        source = self._started()
+        records: Any = source.records()
+        if self._deserializers is not None:
+            records = Steps(partial(_with_objects, source, records, self._deserializers))
+        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", records)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over the records batch by batch, as they were written.
@@ -259,3 +284,21 @@ class Reader:
         """Return the current first offset of each partition."""
         self._client.check_usable()
         return await self._offsets(dict.fromkeys(self.partitions, "beginning"))
+
+
+async def _with_objects(
+    source: RecordSource, records: Records, deserializers: RecordDeserializers
+) -> AnyRecord | None:
+    """The next record with objects; None: there is none. One that fails comes again."""
+    found = None
+    while found is None:
+        record = await anext(records, None)
+        if record is None:
+            return None
+        try:
+            found = await deserializers.record(record)
+        except BaseException:
+            if source.cursor.last is record:  # else the position was moved
+                source.return_to(record.topic_partition, record.offset)
+            raise
+    return found

@@ -74,6 +74,11 @@ class RecordSource:
         self.cursor.open(*found)
         return True
 
+    def return_to(self, where: TopicPartition, offset: int) -> None:
+        """Hand out the record at ``offset`` again, whatever the application has behind it."""
+        self.cursor.leave(where)
+        self.fetcher.seek(where, offset)
+
     async def next_batch(self) -> RecordBatch | None:
         """The next batch with records for the application; None: there is none."""
         found = await self._next_with_records()

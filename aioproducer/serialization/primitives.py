@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias
 from uuid import UUID
 
-from aioproducer.errors import ConfigError, SerializationError
-from aioproducer.model import Header
-from aioproducer.serialization.serializer import RecordHeaders, bytes_of
+from aioproducer.errors import (
+    ConfigError,
+    NotPreparedError,
+    RecordDeserializationError,
+    SerializationError,
+)
+from aioproducer.model import AnyRecord, ConsumerRecord, Header
+from aioproducer.serialization.serializer import (
+    Field,
+    RecordHeaders,
+    bytes_of,
+    with_three_arguments,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -55,6 +66,109 @@ class Deserializer(ABC, Generic[T_co]):
         headers = context.headers or ()
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         return self.deserialize(context.topic, data, tuple(pairs))
+
+
+DeserializationErrorCallback: TypeAlias = Callable[
+    [RecordDeserializationError], Awaitable[None] | None
+]
+"""A function or coroutine function that is called with the error of a record."""
+
+
+class _FieldDeserializer:
+    """The deserializer of a consumer's keys or values, in whichever form the user gave it.
+
+    Raises:
+        ConfigError: it is no deserializer.
+    """
+
+    def __init__(self, given: Any, field: Field) -> None:
+        if isinstance(given, type) and hasattr(given, "deserialize"):
+            given = given()
+        if (for_field := getattr(given, "for_field", None)) is not None:
+            given = for_field(field)
+        self.field = field
+        method = getattr(given, "deserialize", given)
+        if not callable(method):
+            raise ConfigError(
+                f"{field}_deserializer: a {type(given).__name__} is no callable and has no "
+                "deserialize() method"
+            )
+        self._later = None
+        if iscoroutinefunction(method):
+            self._later, _ = with_three_arguments(given, "deserialize")
+        self._now = getattr(given, "decode", None)
+        """Needs no network; a schema that is not known is a NotPreparedError."""
+        if self._later is None:
+            self._now, _ = with_three_arguments(given, "deserialize")
+
+    async def deserialize(self, topic: str, data: bytes | None, headers: tuple[Header, ...]) -> Any:
+        """The object for ``data``; None stays None. Raises whatever the deserializer raises."""
+        if data is None:
+            return None
+        if self._now is not None:
+            try:
+                return self._now(topic, data, headers)
+            except NotPreparedError:
+                if self._later is None:
+                    raise
+        assert self._later is not None
+        return await self._later(topic, data, headers)
+
+
+class RecordDeserializers:
+    """Makes objects of the keys and values of records; None: the bytes stay as they are.
+
+    ``on_error`` is called with the error of a record that has none; None: it is raised.
+    """
+
+    def __init__(self, key: Any, value: Any, on_error: DeserializationErrorCallback | None) -> None:
+        self._on_error = on_error
+        self._key = None if key is None else _FieldDeserializer(key, "key")
+        self._value = None if value is None else _FieldDeserializer(value, "value")
+
+    async def record(self, record: ConsumerRecord) -> AnyRecord | None:
+        """``record`` with objects; None: ``on_error`` has taken it, so it is skipped.
+
+        The key is deserialized before the value, as in Java.
+
+        Raises:
+            RecordDeserializationError: a deserializer has failed.
+        """
+        if self._on_error is None:
+            return await self._with_objects(record)
+        try:
+            return await self._with_objects(record)
+        except RecordDeserializationError as error:
+            called = self._on_error(error)
+            if isawaitable(called):
+                await called
+        return None
+
+    async def _with_objects(self, record: ConsumerRecord) -> AnyRecord:
+        key: Any = record.key
+        value: Any = record.value
+        for each in (self._key, self._value):
+            if each is None:
+                continue
+            try:
+                if each.field == "key":
+                    key = await each.deserialize(record.topic, key, record.headers)
+                else:
+                    value = await each.deserialize(record.topic, value, record.headers)
+            except Exception as error:
+                raise _failed(each.field, record, error) from error
+        return record._replace(key=key, value=value)
+
+
+def _failed(field: Field, record: ConsumerRecord, error: Exception) -> RecordDeserializationError:
+    kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
+    return RecordDeserializationError(
+        f"the {field}_deserializer failed on {record.topic_partition} at offset {record.offset}: "
+        f"{kind}{str(error)[:300]}. error.record has the bytes, and a seek() to error.next_offset "
+        "skips the record",
+        record,
+        field,
+    )
 
 
 class BytesSerializer:

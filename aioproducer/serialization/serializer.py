@@ -152,7 +152,7 @@ class Serializer(Protocol[T_contra]):
 SerializeFunction: TypeAlias = Callable[[Any], bytes | None]
 """A plain function such as ``lambda value: json.dumps(value).encode()``."""
 
-_Serialize: TypeAlias = Callable[[str, Any, RecordHeaders], Any]
+_Serialize: TypeAlias = Callable[[str, Any, Any], Any]
 
 
 _ENCODED: Final = ": encode the text, as in lambda data: json.dumps(data).encode()"
@@ -178,7 +178,7 @@ class FieldSerializer:
         self.prepare: Callable[[str], Awaitable[None]] | None
         self.prepare = getattr(self.given, "prepare", None)
         """Fetches what a topic needs; None: there is nothing to fetch."""
-        self._serialize, self.sees_headers = _with_three_arguments(self.given)
+        self._serialize, self.sees_headers = with_three_arguments(self.given, "serialize")
 
     def serialize(self, topic: str, data: Any, headers: RecordHeaders) -> bytes | None:
         """The bytes of ``data``; None stays None.
@@ -212,9 +212,9 @@ def may_succeed_later(error: BaseException) -> bool:
     return isinstance(error, OSError | TimeoutError) or bool(getattr(error, "retriable", False))
 
 
-def _with_three_arguments(given: Any) -> tuple[_Serialize, bool]:
-    """A call with topic, data and headers; and whether the serializer sees the headers."""
-    method = getattr(given, "serialize", None)
+def with_three_arguments(given: Any, name: str) -> tuple[_Serialize, bool]:
+    """A call with topic, data and headers; and whether the method ``name`` sees the headers."""
+    method = getattr(given, name, None)
     if method is None:
         return (lambda _topic, data, _headers: given(data)), False
     parameters: Mapping[str, Parameter] = {}

@@ -50,13 +50,10 @@ OF_PRODUCERS: Final = frozenset(
     }
 )
 """The options that only concern producers."""
-_DESERIALIZER: Final = "keys and values are bytes, decode them in your loop or handler"
 _INSTEAD: Final[Mapping[str, str]] = {
     "default_api_timeout_ms": "use max_block_ms",
     "enable_auto_commit": "use auto_commit",
-    "key_deserializer": _DESERIALIZER,
     "max_poll_records": "leave it out, lists(max_records=...) has the number",
-    "value_deserializer": _DESERIALIZER,
 }
 """Options of other consumers, with the advice for each, to one who makes a Consumer."""
 _OPTIONS_OF_MEMBERS: Final = frozenset({"auto_commit", "enable_auto_commit", "group_id"})

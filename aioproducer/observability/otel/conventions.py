@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from aioproducer.errors import KafkaError, ProducerError
-from aioproducer.model import ConsumerRecord, Node, RecordMetadata
+from aioproducer.model import AnyRecord, Node, RecordMetadata
 
 __all__ = [
     "BATCH_COUNT",
@@ -118,7 +118,7 @@ class Conventions:
             attributes[OLD_GROUP] = group_id
         return attributes
 
-    def consumed(self, record: ConsumerRecord) -> Attributes:
+    def consumed(self, record: AnyRecord) -> Attributes:
         """A record that was read, but for its topic."""
         attributes: Attributes = {}
         self._add_partition(attributes, record.partition)
@@ -126,7 +126,7 @@ class Conventions:
         self._add_key(attributes, record.key)
         if record.value is None:
             attributes[TOMBSTONE] = True
-        elif self._body_size:
+        elif self._body_size and isinstance(record.value, bytes):
             attributes[BODY_SIZE] = len(record.value)
         return attributes
 

@@ -14,7 +14,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind
 
 from aioproducer.engine.observer import TracedConsumer
-from aioproducer.model import ConsumerRecord
+from aioproducer.model import AnyRecord
 from aioproducer.observability.otel.conventions import (
     BATCH_COUNT,
     DESTINATION,
@@ -31,7 +31,7 @@ __all__ = ["ProcessTracing", "process_span"]
 
 
 def process_span(
-    consumer: Consumer, records: ConsumerRecord | Iterable[ConsumerRecord]
+    consumer: Consumer, records: AnyRecord | Iterable[AnyRecord]
 ) -> AbstractContextManager[Span]:
     """Create a span for processing one or several records in a loop over an instrumented consumer.
 
@@ -73,22 +73,22 @@ class ProcessTracing:
         self._tracers = tracers
         self._complaints = Complaints("processed")
 
-    def record(self, record: ConsumerRecord) -> AbstractContextManager[Span]:
+    def record(self, record: AnyRecord) -> AbstractContextManager[Span]:
         """The span of one record, current in the block."""
         return self._span(partial(self._work_on_record, record))
 
-    def batch(self, records: Sequence[ConsumerRecord]) -> AbstractContextManager[Span]:
+    def batch(self, records: Sequence[AnyRecord]) -> AbstractContextManager[Span]:
         """One span for all of ``records``, current in the block. None without records."""
         return self._span(partial(self._work_on_batch, records) if records else None)
 
-    def _work_on_record(self, record: ConsumerRecord) -> _Work:
+    def _work_on_record(self, record: AnyRecord) -> _Work:
         context, sent = otel_context.get_current(), own_context(record.headers).span
         if self._continues:
             context = extract(record.headers, context)
         links = [] if sent is None else [Link(sent)]
         return _Work({record.topic}, context, links, self._conventions.consumed(record))
 
-    def _work_on_batch(self, records: Sequence[ConsumerRecord]) -> _Work:
+    def _work_on_batch(self, records: Sequence[AnyRecord]) -> _Work:
         links = [
             Link(sent, self._conventions.consumed(record))
             for record in records

@@ -47,7 +47,7 @@ def test_a_mapping_is_no_configuration() -> None:
         ("group_id", "only a member of a group has it, a Consumer"),
         ("enable_auto_commit", "only a member of a group has it, a Consumer"),
         ("max_poll_records", "only a member of a group has it, a Consumer"),
-        ("value_deserializer", "keys and values are bytes, decode them in your loop or handler"),
+        ("value_deserializer", "leave it out"),
         ("check_crcs", "leave it out"),
     ],
 )

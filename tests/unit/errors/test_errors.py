@@ -79,6 +79,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
         ("ConfigError", (UsageError, ValueError)),
         ("SerializationError", (UsageError, TypeError)),
         ("NotPreparedError", (SerializationError, TypeError)),
+        ("RecordDeserializationError", (SerializationError, TypeError)),
         ("RecordTooLargeError", (UsageError, ValueError)),
         ("InvalidPartitionError", (UsageError, ValueError)),
         ("ProducerClosedError", (UsageError, RuntimeError)),
