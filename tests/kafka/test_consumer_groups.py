@@ -223,7 +223,7 @@ def chooses(topic: Topic, **options: Any) -> Consumer:
 async def share(topic: Topic, *members: tuple[Consumer, int]) -> list[str | None]:
     """The protocols of members that share the topic as they should, and read it."""
     for one, count in members:
-        await until(lambda one=one, count=count: len(one.assignment) == count, "its part", 60)  # type: ignore[misc]
+        await until(lambda one=one, count=count: len(one.assignment) == count, "its part", 60)
     tasks = [running(one.run(lambda record: topic.handle("ours", record))) for one, _ in members]
     async with AsyncExitStack() as stack:
         for each in tasks:

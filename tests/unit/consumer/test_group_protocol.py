@@ -59,7 +59,7 @@ def leave_out_the_api(world: SimulatedWorld, patch: pytest.MonkeyPatch, *brokers
             call, {k: v for k, v in apis.RANGES.items() if not old or k != HEARTBEATS}
         )
 
-    patch.setitem(apis.HANDLERS, Api.API_VERSIONS, versions)  # type: ignore[arg-type]
+    patch.setitem(apis.HANDLERS, Api.API_VERSIONS, versions)
 
 
 async def joined(reader: Consumer, partitions: int) -> str | None:
