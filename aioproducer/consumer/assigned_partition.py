@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from enum import IntFlag, auto
 from math import inf
+from typing import Final
 
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
@@ -25,6 +26,10 @@ class Hold(IntFlag):
     """The consumer ends."""
     UNWANTED = auto()
     """The application has subscribed to other topics."""
+
+
+NO_HANDLER: Final = Hold.PAUSED | Hold.UNWANTED
+"""The reasons for which no handler begins with a record that waits for one already."""
 
 
 class Work:

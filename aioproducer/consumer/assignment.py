@@ -12,7 +12,7 @@ from inspect import isawaitable
 from itertools import count
 from typing import Final, Protocol, TypeAlias
 
-from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
+from aioproducer.consumer.assigned_partition import NO_HANDLER, AssignedPartition, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import Topics
@@ -454,7 +454,7 @@ class Assignment:
 
     # --- held --------------------------------------------------------------------------------
 
-    def hold(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
+    def hold(self, partitions: Collection[TopicPartition], reason: Hold) -> None:
         """Hand out nothing of ``partitions`` until they are let go."""
         begun, bit = self._progress.partitions, reason.value
         paused = []
@@ -465,8 +465,10 @@ class Assignment:
         if (open_one := self._source.cursor.where) is not None and open_one in paused:
             self._source.cursor.put_back(open_one)
         self._source.fetcher.pause(*paused)
+        if reason in NO_HANDLER and self.handlers is not None:
+            self.handlers.pause(partitions)
 
-    def let_go(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
+    def let_go(self, partitions: Collection[TopicPartition], reason: Hold) -> None:
         """One reason no longer applies."""
         begun, bit = self._progress.partitions, reason.value
         resumed = []
@@ -475,6 +477,8 @@ class Assignment:
                 resumed.append(each.where)
             each.holds &= ~bit
         self._source.fetcher.resume(*resumed)
+        if reason in NO_HANDLER and self.handlers is not None:
+            self.handlers.resume(partitions)
 
     def _those(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
         owned = self._owned
@@ -490,10 +494,10 @@ class Assignment:
 
     def resubscribed(self) -> None:
         """Hand out nothing of topics that the application does not want any more."""
-        self.let_go(self._owned, Hold.UNWANTED)
-        self._hold_unwanted(self._owned)
+        self.let_go(self.owned, Hold.UNWANTED)
+        self._hold_unwanted(self.owned)
 
-    def _hold_unwanted(self, partitions: Iterable[TopicPartition]) -> None:
+    def _hold_unwanted(self, partitions: Collection[TopicPartition]) -> None:
         topics = {each.topic for each in partitions}
         if unwanted := {each for each in topics if not self._topics.has(each)}:
             self.hold([each for each in partitions if each.topic in unwanted], Hold.UNWANTED)
@@ -501,15 +505,11 @@ class Assignment:
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of ``partitions`` until :meth:`resume`."""
         self.hold(partitions, Hold.PAUSED)
-        if self.handlers is not None:
-            self.handlers.pause(partitions)
         self._progress.acknowledged.set()  # a revocation does not wait for what is paused
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Resume paused partitions."""
         self.let_go(partitions, Hold.PAUSED)
-        if self.handlers is not None:
-            self.handlers.resume(partitions)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:

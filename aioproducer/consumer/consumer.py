@@ -536,8 +536,8 @@ class Consumer(Generic[ReadKey, ReadValue]):
     def subscribe(self, *topics: TopicOrPattern) -> None:
         """Read these topics, names or compiled patterns, instead of the present ones.
 
-        The call returns at once, and from now on no record of another topic is returned; only
-        handlers of :meth:`run` can still get some that were read ahead. The group then gives the
+        The call returns at once, and from now on no record of another topic is returned, nor begun
+        by a handler of :meth:`run`. The group then gives the
         member its new partitions: those of topics that were dropped are revoked as usual, with
         ``on_revoked`` and a commit. Those of topics that stay are read on meanwhile, except with
         ``range``, ``roundrobin`` and ``sticky``, which revoke all partitions in a rebalance. Where

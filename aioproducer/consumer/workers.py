@@ -11,7 +11,7 @@ from math import inf
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.consumer.assigned_partition import AssignedPartition, Hold
+from aioproducer.consumer.assigned_partition import NO_HANDLER, AssignedPartition, Hold
 from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.session import Session
@@ -33,7 +33,7 @@ Handle: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any]]
 Order: TypeAlias = Literal["partition", "key", "none"]
 """The records that are handled one after another: those of a partition, of a key, or none."""
 
-_PAUSED: Final = Hold.PAUSED.value
+_PAUSED: Final = NO_HANDLER.value
 ORDERS: Final = ("partition", "key", "none")
 _RECORD_OBJECTS: Final = 400
 """Bytes of the objects around the key and the value of a record, about."""
@@ -119,7 +119,7 @@ class _Line:
 
     @property
     def is_paused(self) -> bool:
-        """True if the application has paused the partition."""
+        """True if the application has paused the partition, or wants other topics."""
         return bool(self.partition.holds & _PAUSED)
 
     @property
