@@ -33,6 +33,7 @@ from aioproducer.consumer.loops import (
     DeserializedRecords,
     Lists,
     Records,
+    SinglyAcknowledged,
 )
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, no_metrics
@@ -68,6 +69,7 @@ from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import last_steps, new_task
 from aioproducer.model import (
+    AnyRecord,
     ConsumerGroupMetadata,
     ConsumerRecord,
     OffsetAndMetadata,
@@ -396,6 +398,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
             raise IllegalStateError("run() reads from this Consumer: only one at a time can read")
         self._single = None
         self._assignment.rewind()
+        self._progress.singly, self._progress.unacknowledged = None, 0
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         """Iterate over the records one by one.
@@ -403,11 +406,62 @@ class Consumer(Generic[ReadKey, ReadValue]):
         A record that an earlier loop was processing when it ended is returned again.
         """
         self._enter_loop()
-        records: Any = Records(self._source, self._progress, self._member.session, self._check)
+        return self._with_objects(
+            Records(self._source, self._progress, self._member.session, self._check)
+        )
+
+    def _with_objects(
+        self, records: Records | SinglyAcknowledged
+    ) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
+        found: Any = records
         if self._deserializers is not None:
-            parts = self._deserializers, self._source, self._progress
-            records = DeserializedRecords(records, *parts)
-        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", records)
+            found = DeserializedRecords(records, self._deserializers)
+        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", found)
+
+    def unacknowledged(
+        self, max_unacknowledged: int = 1_000
+    ) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
+        """Iterate over the records one by one; you :meth:`acknowledge` each, in any order.
+
+        ::
+
+            async for record in consumer.unacknowledged():
+                group.create_task(work(record))  # calls consumer.acknowledge(record)
+
+        A step waits while ``max_unacknowledged`` records are unacknowledged. Their number and
+        ``read_ahead_bytes`` bound the memory. The committed offset of a partition is that of its
+        first unacknowledged record, so a commit never passes it. If it stays unacknowledged for
+        ``max_poll_interval_ms``, the member leaves the group, and records after the committed
+        offset are read again. A revocation waits for the unacknowledged records of its partitions,
+        and the end of the block for none: acknowledge what is in work before. A new loop returns
+        unacknowledged records again.
+
+        Raises:
+            ConfigError: the number is no int, or less than 1.
+            IllegalStateError: :meth:`run` reads from the consumer.
+        """
+        check_count("max_unacknowledged", max_unacknowledged)
+        self._enter_loop()
+        parts = self._source, self._progress, self._member.session, self._check
+        return self._with_objects(SinglyAcknowledged(*parts, max_unacknowledged))
+
+    def acknowledge(self, *records: AnyRecord) -> None:
+        """The application is done with ``records`` of :meth:`unacknowledged`.
+
+        The next commit counts them. A record of a partition that the group has assigned anew
+        meanwhile is read again where it is now; acknowledging it, or a record twice, has no effect.
+
+        Raises:
+            IllegalStateError: the records are those of another loop, which acknowledges by itself.
+        """
+        self._enter()
+        if self._progress.singly is None:
+            raise IllegalStateError(
+                "acknowledge() is for records of consumer.unacknowledged(): asking other loops for "
+                "the next record acknowledges the last one"
+            )
+        for record in records:
+            self._progress.acknowledge_singly(record.topic_partition, record.offset)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over the records batch by batch, as they were written.

@@ -95,6 +95,64 @@ class Records(_Loop):
             if not await self._source.open_next_batch():
                 raise StopAsyncIteration
 
+    def put_back(self, record: ConsumerRecord) -> None:
+        """Return ``record``, the last one, once more, unless it is lost or was moved."""
+        if self._progress.record is record:
+            self._source.return_to(record.topic_partition, record.offset)
+            self._progress.finish()
+
+    def skip(self, record: ConsumerRecord) -> None:
+        """``record`` is not handed out: the next step acknowledges it."""
+
+
+class SinglyAcknowledged(_Loop):
+    """Records one by one, which the application acknowledges in any order.
+
+    ``most``: the number of unacknowledged records at which a step waits.
+    """
+
+    __slots__ = ("_most",)
+
+    def __init__(
+        self,
+        source: RecordSource,
+        progress: Progress,
+        session: Session,
+        check: Callable[[], None],
+        most: int,
+    ) -> None:
+        super().__init__(source, progress, session, check)
+        self._most = most
+        progress.singly = self
+
+    async def __anext__(self) -> ConsumerRecord:
+        progress, source = self._progress, self._source
+        while True:
+            if progress.singly is not self:
+                raise _another_loop("record")
+            await self._begin_step("record", is_mine=True)
+            if progress.unacknowledged >= self._most:
+                progress.acknowledged.clear()
+                await progress.acknowledged.wait()
+                continue
+            for record in source.cursor.records:
+                source.cursor.last = record
+                progress.begin_singly(record, self._session.clock())
+                return record
+            if not await source.open_next_batch():
+                raise StopAsyncIteration
+
+    def put_back(self, record: ConsumerRecord) -> None:
+        """Return ``record``, the last one, once more, unless it is lost or was moved."""
+        work = self._progress.work_of(record.topic_partition)
+        if work is not None and record.offset in work.offsets:
+            self._source.return_to(record.topic_partition, record.offset)
+            self.skip(record)
+
+    def skip(self, record: ConsumerRecord) -> None:
+        """``record`` is not handed out, and acknowledged."""
+        self._progress.acknowledge_singly(record.topic_partition, record.offset)
+
 
 class Batches(_Loop):
     """Batches as they were written."""
@@ -169,15 +227,11 @@ class DeserializedRecords:
 
     def __init__(
         self,
-        records: Records,
+        records: Records | SinglyAcknowledged,
         deserializers: RecordDeserializers,
-        source: RecordSource,
-        progress: Progress,
     ) -> None:
         self._records = records
         self._deserializers = deserializers
-        self._source = source
-        self._progress = progress
 
     def __aiter__(self) -> Self:
         return self
@@ -189,10 +243,10 @@ class DeserializedRecords:
             try:
                 found = await self._deserializers.record(record)
             except BaseException:
-                if self._progress.record is record:  # else it is lost, or the position was moved
-                    self._source.return_to(record.topic_partition, record.offset)
-                    self._progress.finish()
+                self._records.put_back(record)
                 raise
+            if found is None:
+                self._records.skip(record)
         return found
 
 

@@ -42,6 +42,10 @@ class Progress:
         self._seen: tuple[ConsumerRecord | None, float] = None, 0.0
         """The record of a loop that was looked at last, and when it was first seen."""
         self._cursor = cursor
+        self.singly: object = None
+        """The loop whose records the application acknowledges one by one."""
+        self.unacknowledged = 0
+        """The number of its records that are not acknowledged."""
 
     # --- the partitions ----------------------------------------------------------------------
 
@@ -85,6 +89,18 @@ class Progress:
             work.begin(offset, now)
             self._batch.append((work, offset))
 
+    def begin_singly(self, record: ConsumerRecord, now: float) -> None:
+        """The application works on ``record`` until :meth:`acknowledge_singly`."""
+        self.partitions[record.topic_partition].work.begin(record.offset, now)
+        self.unacknowledged += 1
+
+    def acknowledge_singly(self, where: TopicPartition, offset: int) -> None:
+        """The application is done with a record; no effect if its partition went or was moved."""
+        work = self.work_of(where)
+        if work is not None and offset in work.offsets:
+            self.unacknowledged -= 1
+            self.acknowledge(work, offset)
+
     def finish(self) -> None:
         """The loop is done with its record, or its batch."""
         self.record = self._late = None
@@ -118,6 +134,10 @@ class Progress:
         partition.work = Work(where)
 
     def _leave(self, work: Work) -> None:
+        if self.singly is not None:  # nobody has to acknowledge what has no effect
+            self.unacknowledged -= work.running
+            work.running = 0
+            work.offsets.clear()
         if work.running:
             self._left.append(work)
 

@@ -234,6 +234,8 @@ class GroupLife:
                 given = list(await anext(batches))
                 for record in given:
                     await self._work(member, record)
+        elif mode == "run freely" and self.plan.seed % 2:
+            await self._read_singly(member, consumer)
         else:
             order: Any = {"run": "partition", "run by key": "key", "run freely": "none"}[mode]
 
@@ -242,6 +244,22 @@ class GroupLife:
                 self._finished(record)
 
             await consumer.run(handle, concurrency=5, order=order)
+
+    async def _read_singly(self, member: MemberPlan, consumer: Consumer) -> None:
+        async def work(record: ConsumerRecord) -> None:
+            await self._work(member, record)
+            self._finished(record)
+            consumer.acknowledge(record)
+
+        failed = False
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                async for record in consumer.unacknowledged(7):
+                    tasks.create_task(work(record))
+        except* PlannedError:
+            failed = True
+        if failed:
+            raise PlannedError
 
     async def _read_transactions(self, member: MemberPlan, consumer: Consumer) -> None:
         async with Producer(
