@@ -59,6 +59,7 @@ PAYMENTS = TransactionHandle("payments", 77, 3, 2)
 FENCE = InitProducerId(epoch_bump=False, timeout_ms=60_000, producer=PAYMENTS)
 BUMP = InitProducerId(epoch_bump=True, timeout_ms=60_000, producer=PAYMENTS)
 DELIVERY = 120.0
+MAX_BLOCK = 60.0
 
 
 def loop_future() -> asyncio.Future[Any]:
@@ -148,6 +149,7 @@ class World:
             "linger": 0.0,
             "adaptive_linger": 0.005,
             "delivery_timeout": DELIVERY,
+            "max_block": MAX_BLOCK,
             "retries": 100,
             "in_order": self.options.idempotent,
             "adaptive_partitioning": False,

@@ -5,11 +5,11 @@
 (``pending``), and callers of ``drain()`` wait in its :class:`MemoryWaiters` (``waiters``). Other
 rooms import from this package, and from none of its modules.
 
-When memory is full, a record becomes a pending record with a deadline (``SendPipeline.enqueue``).
-:meth:`PendingQueue.add` refuses it if pending records have no room either. The sender hands out
-returned memory in its rounds (:meth:`MemoryWaiters.serve`). First come pending records, those of
-the partition that had the least memory when it began to wait (:meth:`MemoryQuota.grant`). Then
-callers of ``drain()`` go on. A pending record fails with
+When memory is full, a record becomes a pending record with a deadline
+(:meth:`RecordAccumulator.enqueue`). :meth:`PendingQueue.add` refuses it if pending records have no
+room either. The sender hands out returned memory in its rounds (:meth:`MemoryWaiters.serve`). First
+come pending records, those of the partition that had the least memory when it began to wait
+(:meth:`MemoryQuota.grant`). Then callers of ``drain()`` go on. A pending record fails with
 BufferExhaustedError at its deadline (``Expiry._expire_pending``). A caller of ``drain()`` fails
 only if the producer ends (:meth:`MemoryWaiters.close`).
 """

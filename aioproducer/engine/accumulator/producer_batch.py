@@ -84,6 +84,8 @@ class AccumulatorSettings(NamedTuple):
     adaptive_linger: float
     """The longest linger of a batch while its broker is busy, if ``linger`` is None."""
     delivery_timeout: float
+    max_block: float
+    """The time that a record may wait for a batch."""
     retries: int = 2**31 - 1
     """The attempts of a batch after its first one."""
     one_at_a_time: bool = False
@@ -124,6 +126,7 @@ def accumulator_settings(
         linger=None if config.linger_ms is None else config.linger_ms / 1000,
         adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
         delivery_timeout=config.delivery_timeout_ms / 1000,
+        max_block=min(config.max_block_ms, config.delivery_timeout_ms) / 1000,
         retries=config.retries,
         one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
         in_order=idempotent,

@@ -238,7 +238,6 @@ class RecordAccumulator:
         self,
         record: SerializedRecord,
         now: float,
-        deadline: float,
         *,
         caller: object = None,
         over_capacity: bool = False,
@@ -246,16 +245,16 @@ class RecordAccumulator:
     ) -> PendingRecord:
         """Let ``record`` wait until its bytes, its topic, its partition or memory is there.
 
-        It expires at ``deadline``. ``caller``: the task or thread that sent it, if it may wait for
-        memory. ``over_capacity``: see :meth:`PendingQueue.add`. ``unserialized``: the record has
-        no key, value and headers yet.
+        It expires after ``max_block_ms``. ``caller``: the task or thread that sent it, if it may
+        wait for memory. ``over_capacity``: see :meth:`PendingQueue.add`. ``unserialized``: the
+        record has no key, value and headers yet.
 
         Raises:
             RecordTooLargeError: no batch can ever hold the record.
             BufferExhaustedError: there is no room for more pending records.
         """
         size = self._sizes.checked(record) if unserialized is None else unserialized.size
-        pending = PendingRecord(record, size, now, deadline)
+        pending = PendingRecord(record, size, now, now + self.settings.max_block)
         topic = self._topics.get(record.topic)
         if unserialized is not None:
             pending.serialize, topic = unserialized.serialize, None

@@ -98,8 +98,6 @@ class Engine:
         self._wakeup = wakeup = environment.wakeup(environment.clock)
         self.clock = clock = wakeup.clock
         """The clock of every deadline that the producer sets itself."""
-        self.max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
-        """Seconds that a call or a record waits for metadata or memory at most."""
         self.metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
@@ -114,8 +112,11 @@ class Engine:
         )
         self._manager = manager = self._make_manager(joined)
         self._failure_worker = self._make_failure_worker()
+        settings = accumulator_settings(config, _rack_check(config, metadata))
+        self.max_block: float = settings.max_block
+        """Seconds that a call waits for metadata at most."""
         self.accumulator = accumulator = RecordAccumulator(
-            accumulator_settings(config, _rack_check(config, metadata)),
+            settings,
             random,
             wakeup.wake,
             asyncio.get_running_loop().create_future,
@@ -139,9 +140,8 @@ class Engine:
         self._waiters, self._flushes = accumulator.waiters, accumulator.flushes
         self._sender = self._make_sender(compressor, observed)
         preparation = self._make_preparation(log)
-        wall_clock_ns = environment.wall_clock_ns
         self.pipeline = SendPipeline(
-            accumulator, hooks, preparation, self.transactions, self.max_block, clock, wall_clock_ns
+            accumulator, hooks, preparation, self.transactions, clock, environment.wall_clock_ns
         )
         """The long way of records."""
         self._sender_task: asyncio.Task[None] | None = None

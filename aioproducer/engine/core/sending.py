@@ -233,8 +233,7 @@ class TakenRecord:
 class SendPipeline:
     """Puts records of users into the accumulator of a running producer.
 
-    ``preparation``: for serializers that have to be prepared. ``max_block``: seconds that a record
-    waits for metadata or memory at most.
+    ``preparation``: for serializers that have to be prepared.
     """
 
     def __init__(
@@ -243,7 +242,6 @@ class SendPipeline:
         hooks: Hooks,
         preparation: SerializerPreparation | None,
         transactions: TransactionApi | None,
-        max_block: float,
         clock: Callable[[], float],
         wall_clock_ns: Callable[[], int],
     ) -> None:
@@ -259,7 +257,6 @@ class SendPipeline:
         self._interceptors = hooks.interceptors
         self._intercepts = bool(hooks.interceptors)
         self._serializes = bool(hooks.serializers)
-        self._max_block = max_block
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
         # Interceptors are called in their caller's context; else all callbacks may share one.
@@ -472,11 +469,9 @@ class SendPipeline:
         over_capacity: bool,
     ) -> None:
         """Let a record wait that no batch takes now; see :meth:`put` and its errors."""
-        deadline = now + self._max_block
         pending = self._accumulator.enqueue(
             record,
             now,
-            deadline,
             caller=caller or current_task(),
             over_capacity=over_capacity,
             unserialized=unserialized,

@@ -43,7 +43,7 @@ class Expiry:
     """Fails batches after ``delivery_timeout_ms``, and pending records after ``max_block_ms``.
 
     :class:`BatchQueue` decides which batches are late; the deadline of a pending record is never
-    later than that of a batch (``max_block`` of :class:`SendPipeline`). The sender knows the
+    later than that of a batch (:func:`accumulator_settings`). The sender knows the
     first of all (:meth:`RecordAccumulator.next_deadline`). Once it has passed, :meth:`Sender.run`
     reads the sockets, and only then calls :meth:`expire`. A batch whose response then reports an
     error fails with this error (:meth:`BatchQueue.may_retry`). Time in which the process did

@@ -71,6 +71,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             max_request_size=1_500,
             linger=None,
             delivery_timeout=DELIVERY,
+            max_block=BLOCK,
             one_at_a_time=self.one_at_a_time,
             in_order=not self.one_at_a_time,
             adaptive_partitioning=True,
@@ -113,7 +114,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         record = SerializedRecord(topic, partition, self.timestamp_ms, key, value, (), token)
         if not accumulator.append(record, self.now):
             try:
-                accumulator.enqueue(record, self.now, self.now + BLOCK)
+                accumulator.enqueue(record, self.now)
             except BufferExhaustedError:
                 return
         self.tokens.append(token)

@@ -20,7 +20,6 @@ from tests.support.world import World
 from tests.unit.accumulator.world import requested
 
 BATCH = 1000
-MAX_BLOCK = 60.0
 
 
 class Caller:
@@ -60,7 +59,7 @@ class DrainingWorld(World):
         value, accumulator = bytes(size), self.accumulator
         record = SerializedRecord(topic, partition, 1, None, value, (), future)
         if not accumulator.append(record, self.now):
-            accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
+            accumulator.enqueue(record, self.now)
             if caller is not None:
                 self.waiters.caller_stalls(caller)
         return future
@@ -154,7 +153,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     token = Interceptors([Hook()]).follow(future, ProducerRecord("orders", None))
     record = SerializedRecord("orders", 0, 1, None, bytes(900), (), token)
-    world.accumulator.enqueue(record, 0.0, 60.0)
+    world.accumulator.enqueue(record, 0.0)
     await world.settle()
     future.cancel()
     await world.deliver_first()
@@ -366,8 +365,8 @@ async def test_a_record_beyond_the_capacity_is_pending_while_its_node_is_waited_
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     record = SerializedRecord("orders", 0, 1, None, bytes(5_000), (), future)
     with pytest.raises(BufferExhaustedError, match=r"'orders'.*drain\(\)"):
-        world.accumulator.enqueue(record, 0.0, MAX_BLOCK)
-    pending = world.accumulator.enqueue(record, 0.0, MAX_BLOCK, over_capacity=True)
+        world.accumulator.enqueue(record, 0.0)
+    pending = world.accumulator.enqueue(record, 0.0, over_capacity=True)
     assert pending in world.pending
 
 

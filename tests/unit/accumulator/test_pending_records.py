@@ -221,7 +221,7 @@ def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
     caller: Future[RecordMetadata] = Future()
     token = Interceptors([Hook()]).follow(caller, ProducerRecord("t", None))
     record = SerializedRecord("t", 0, TIMESTAMP_MS, None, b"v", (), token)
-    pending = world.accumulator.enqueue(record, world.now, world.now + BLOCK)
+    pending = world.accumulator.enqueue(record, world.now)
     assert not pending.cancelled
     caller.cancel()
     assert pending.cancelled
@@ -275,7 +275,6 @@ class Line:
         return world.accumulator.enqueue(
             record,
             world.now,
-            world.now + BLOCK,
             unserialized=Unserialized(size, self._maker(value, token)),
         )
 

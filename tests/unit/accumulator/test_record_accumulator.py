@@ -45,9 +45,7 @@ def test_a_new_batch_wakes_the_sender_and_a_record_in_an_old_one_does_not(
 def enqueued(world: AccumulatorWorld, topic: str, prepared: bool = True) -> PendingRecord:
     record = SerializedRecord(topic, None, TIMESTAMP_MS, None, b"v", (), Token())
     unserialized = None if prepared else Unserialized(600, lambda: record)
-    return world.accumulator.enqueue(
-        record, world.now, world.now + BLOCK, unserialized=unserialized
-    )
+    return world.accumulator.enqueue(record, world.now, unserialized=unserialized)
 
 
 def encoded(world: AccumulatorWorld) -> bool:

@@ -12,7 +12,7 @@ from aioproducer.engine.accumulator import BatchPhase, ProducerBatch, Serialized
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from tests.support.tokens import Token
-from tests.support.world import World
+from tests.support.world import MAX_BLOCK, World
 
 START = 1_000.0
 
@@ -29,8 +29,7 @@ FULL = 900
 
 LINGER = 0.1
 
-
-BLOCK = 60.0
+BLOCK = MAX_BLOCK
 
 
 class AccumulatorWorld(World):
@@ -85,7 +84,7 @@ class AccumulatorWorld(World):
             partition = accumulator.choose_partition(topic, key, value)
         record = SerializedRecord(topic, partition, TIMESTAMP_MS, key, value, (), token)
         if not accumulator.append(record, self.now):
-            accumulator.enqueue(record, self.now, self.now + BLOCK)
+            accumulator.enqueue(record, self.now)
         return token
 
     def withdraw(self, token: Token) -> None:

@@ -84,11 +84,10 @@ class Accumulator:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def enqueue(
-        self, record: SerializedRecord, now: float, deadline: float, **named: Any
-    ) -> PendingRecord:
-        self.enqueued.append((record, deadline, named["caller"]))
-        return self._real.enqueue(record, now, deadline, **named)
+    def enqueue(self, record: SerializedRecord, now: float, **named: Any) -> PendingRecord:
+        pending = self._real.enqueue(record, now, **named)
+        self.enqueued.append((record, pending.deadline, named["caller"]))
+        return pending
 
     def withdraw(self, record: PendingRecord) -> None:
         self.withdrawn.append(record)
@@ -107,7 +106,6 @@ class Sends:
             Hooks(ProducerConfig(bootstrap_servers="nowhere:9092", **options)),
             None,
             cast(TransactionApi | None, transactions),
-            MAX_BLOCK,
             self.world.clock,
             lambda: NOW_MS * 1_000_000,
         )

@@ -253,6 +253,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             max_request_size=1_500,
             linger=None,
             delivery_timeout=self.delivery_timeout,
+            max_block=self.max_block,
             adaptive_partitioning=True,
         )
         assert isinstance(world.network, ConnectedBrokers)
@@ -298,7 +299,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         record = SerializedRecord(TOPIC, partition, 1, None, value, (), token)
         if not accumulator.append(record, now):
             try:
-                accumulator.enqueue(record, now, now + self.max_block)
+                accumulator.enqueue(record, now)
             except BufferExhaustedError:
                 return None
             self.metadata.use(TOPIC, now)

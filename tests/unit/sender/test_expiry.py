@@ -17,8 +17,8 @@ from aioproducer.errors import (
     code_name,
 )
 from tests.support.responses import metadata_response
-from tests.support.world import BACKOFF, BROKERS
-from tests.unit.sender.world import MAX_BLOCK, running
+from tests.support.world import BACKOFF, BROKERS, MAX_BLOCK
+from tests.unit.sender.world import running
 
 
 async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:
@@ -118,7 +118,6 @@ async def test_late_records_that_lack_something_are_not_all_serialized_in_vain()
             world.accumulator.enqueue(
                 SerializedRecord("orders", None, 1, None, None, (), future),
                 world.now,
-                world.now + MAX_BLOCK,
                 unserialized=Unserialized(100, lacking),
             )
         await world.turn(MAX_BLOCK)

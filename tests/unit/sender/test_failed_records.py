@@ -27,7 +27,7 @@ from aioproducer.errors import (
     TransactionAbortedError,
 )
 from aioproducer.model import Header, TopicPartition
-from tests.support.world import BUMP, DELIVERY
+from tests.support.world import BUMP, DELIVERY, MAX_BLOCK
 from tests.unit.sender.transactions import (
     ABORT,
     NOT_ENOUGH,
@@ -39,7 +39,6 @@ from tests.unit.sender.transactions import (
     written,
 )
 from tests.unit.sender.world import (
-    MAX_BLOCK,
     SenderWorld,
     answered,
     coordinator_answer,

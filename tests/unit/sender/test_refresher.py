@@ -30,10 +30,9 @@ from aioproducer.errors import (
 from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
 from tests.support.operations import counted_lines
 from tests.support.responses import identity_response, metadata_response, unread
-from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
+from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY, MAX_BLOCK
 from tests.unit.sender.transactions import COMMIT, VERSIONS, written
 from tests.unit.sender.world import (
-    MAX_BLOCK,
     SenderWorld,
     coordinator_answer,
     running,

@@ -31,8 +31,6 @@ from tests.support.responses import identity_response, metadata_response, produc
 from tests.support.waiting import settle
 from tests.support.world import BROKERS, World
 
-MAX_BLOCK = 60.0
-
 
 class SenderWorld(World):
     """A sender with all its real parts but the network, which the test plays.
@@ -53,7 +51,7 @@ class SenderWorld(World):
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         record = SerializedRecord(topic, partition, 1, None, value, (), future)
         if not self.accumulator.append(record, self.now):
-            pending = self.accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
+            pending = self.accumulator.enqueue(record, self.now)
             if pending.awaits_metadata:
                 self.metadata.seek(topic, self.now)
         return future
