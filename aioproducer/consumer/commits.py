@@ -142,7 +142,8 @@ class Commits:
         """The group's offsets; None: there is none."""
 
         async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-            found = await self._link.fetch_offsets(self._member(), partitions)
+            # Not as the member: in a rebalance it may not know its epoch yet (KIP-848).
+            found = await self._link.fetch_offsets(Membership(self._link.group_id), partitions)
             if found.error_code:
                 what = f"the offsets of group {self._link.group_id!r}"
                 raise error_about(what, found.error_code, Api.OFFSET_FETCH)

@@ -648,11 +648,13 @@ class Consumer(Generic[ReadKey, ReadValue]):
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of ``partitions`` until :meth:`resume`. They stay assigned to this
         member. With :meth:`run`, no handler begins with one of their records from now on."""
-        self._assignment.pause(self._owned(partitions))
+        found = self._owned(partitions)
+        self._assignment.pause(found)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Continue with paused partitions."""
-        self._assignment.resume(self._owned(partitions))
+        found = self._owned(partitions)
+        self._assignment.resume(found)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:

@@ -257,7 +257,8 @@ class ClusterClient:
                 f"the {self._name} was made in another process (before a fork); make a new one in "
                 "each process"
             )
-        if self._state != "not started" and asyncio.get_running_loop() is not self._loop:
+        runs = self._state in ("starting", "started")
+        if runs and asyncio.get_running_loop() is not self._loop:
             raise WrongLoopError(
                 f"the {self._name} belongs to the event loop on which it was started, and was used "
                 "from another one; make one there"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,7 +16,12 @@ from aioproducer.consumer import Consumer
 from aioproducer.consumer.assigned_partition import AssignedPartition
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
+from aioproducer.errors import (
+    ConfigError,
+    KafkaError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import Cursor
@@ -84,6 +90,29 @@ def test_offsets_of_partitions_that_stay_are_committed_in_a_rebalance(protocol: 
 # --- the position behind the records -----------------------------------------------------------
 
 each_way = pytest.mark.parametrize("way", ["loop", "lists", "batches", "run", "transactions"])
+
+
+@each_protocol
+def test_the_groups_offsets_can_be_read_at_any_time_of_a_rebalance(protocol: str) -> None:
+    """A member may not know its new epoch yet, with which KIP-848 lets it read them as itself."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 4, 2)
+        async with consumer(world, group_protocol=protocol) as reader:
+            await reader.commit({(await anext(aiter(reader))).topic_partition: 1})
+            for _ in range(2):
+                async with consumer(world, group_protocol=protocol):
+                    for _ in range(500):
+                        found = await reader.committed(ZERO, ONE)
+                        assert sum(each is not None for each in found.values()) >= 1
+                        for where in reader.assignment:
+                            with suppress(ConfigError):  # it has gone meanwhile
+                                await reader.seek(where, "committed")
+                        await asyncio.sleep(0.01)
+
+    live(life, 2)
+
+
 READ_COMMITTED: Mapping[str, Any] = {"isolation_level": "read_committed"}
 
 

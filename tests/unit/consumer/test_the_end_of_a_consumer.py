@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from aioproducer.consumer import Consumer
-from aioproducer.errors import ClientBrokenError, FencedInstanceIdError
+from aioproducer.errors import (
+    ClientBrokenError,
+    ClientClosedError,
+    FencedInstanceIdError,
+    IllegalStateError,
+)
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.inside import all_tasks
@@ -298,6 +303,21 @@ def test_the_end_of_a_run_commits_and_leaves(protocol: str, way: str) -> None:
         group: Any = model_of(world).coordinators.groups.find("g")
         assert group is None or group.members == {}
         assert all_tasks() == {asyncio.current_task()}
+
+
+def test_calls_before_the_start_and_after_an_end_without_one_say_so() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        it = consumer(world)
+        for call in (it.pause, it.resume):
+            with pytest.raises(IllegalStateError, match="was not started"):
+                call(ZERO)
+        await it.close()
+        with pytest.raises(ClientClosedError, match="the Consumer is closed"):
+            await it.record()
+        with pytest.raises(ClientClosedError, match="the Consumer is closed"):
+            it.pause(ZERO)
+
+    live(life)
 
 
 # --- live or not -------------------------------------------------------------------------------
