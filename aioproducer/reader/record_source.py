@@ -45,6 +45,8 @@ class RecordSource:
         """Called when the application begins to wait for a batch."""
         self.has_open: Callable[[], bool] = lambda: False
         """True if cursors of :meth:`next_cursor` have records."""
+        self.unpacking: TopicPartition | None = None
+        """The partition whose batch is unpacked in a thread: the batches after it come later."""
         self.turn_began = 0.0
         """The real clock's time of the end of the last pause."""
         self._asked = client.clock()
@@ -236,11 +238,13 @@ class RecordSource:
     async def _decode_beside(self, state: PartitionState, item: Item) -> _Outcome | None:
         """None: the partition was moved, paused or released meanwhile."""
         seeks, outcome, is_next = state.seeks, None, False
+        self.unpacking = state.where
         try:
             outcome = await asyncio.get_running_loop().run_in_executor(
                 _THREADS, self._decode, decode, item, state.position, state.end
             )
         finally:
+            self.unpacking = None
             if self.fetcher.partitions.get(state.where) is state and state.seeks == seeks:
                 is_next = not (outcome is None or state.paused or self.fetcher.is_finished)
                 if not is_next:

@@ -164,7 +164,7 @@ class Reading(Consumer):
         self._turn_ends = 0.0
         """The real clock's time from which on other tasks have a turn, and the session a look."""
         self._sought: dict[Place, int] = {}
-        """The positions that were sought before the partitions were read."""
+        """The positions that were sought before the partitions were read. They count until then."""
         self._paused: set[Place] = set()
         """Partitions that were paused before they were assigned."""
 
@@ -225,7 +225,7 @@ class Reading(Consumer):
 
     async def _assigned(self, partitions: Collection[Place]) -> None:
         for where in partitions:
-            if (offset := self._sought.pop(where, None)) is not None:
+            if (offset := self._sought.get(where)) is not None:
                 self._assignment.seek(where, offset)
         if paused := self._paused.intersection(partitions):
             self._paused -= paused
@@ -314,6 +314,8 @@ class Reading(Consumer):
 
     def _is_wanted_by(self, *wants: Partitions) -> Callable[[Place], bool]:
         def is_wanted(where: Place) -> bool:
+            if where == self._source.unpacking:
+                return False
             if not any(not each or where in each for each in wants):
                 return False
             cursor = self._open.get(where)
@@ -424,13 +426,13 @@ class Reading(Consumer):
         self._enter()
         if where in self._progress.partitions:
             return self._progress.position(where)
-        if where in self._sought:
-            return self._sought[where]
         if (failure := self._source.fetcher.failure) is not None:
             raise ours.anew(failure)
         if not self._assignment.in_callback:
             await asyncio.sleep(_LOOK)
             return None
+        if where in self._sought:
+            return self._sought[where]
         offset = None if self.wanted.partitions is not None else await self.offset(where)
         if offset is None:
             reset = reset_position(self._reading.auto_offset_reset)
@@ -449,7 +451,13 @@ class Reading(Consumer):
         self._enter()
         if offsets is None:
             await self._commits.commit(self._assignment.owned, self._timeout)
-        else:
+            begun = self._progress.partitions
+            offsets = {
+                where: OffsetAndMetadata(offset)
+                for where, offset in self._sought.items()
+                if where not in begun
+            }
+        if offsets:
             await self._commits.commit_offsets(offsets, self._timeout)
 
     async def offset(self, where: Place) -> int | None:

@@ -1,4 +1,4 @@
-"""aiokafka's interface on real brokers, beside aiokafka's own consumer."""
+"""aiokafka's interface on real brokers, beside aiokafka's own consumer and within its groups."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from uuid import uuid4
 
 import aiokafka.errors as theirs  # type: ignore[import-untyped]
 import pytest
-from aiokafka import (
-    AIOKafkaConsumer,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from aiokafka import AIOKafkaConsumer, OffsetAndMetadata, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener  # type: ignore[import-untyped]
 
 from aioproducer import errors as ours
+from aioproducer.compat.aiokafka import AIOKafkaConsumer as OurConsumer
 from aioproducer.compat.aiokafka import AIOKafkaProducer
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.transactional import nothing_is_open
@@ -40,8 +38,10 @@ def producer_on(kafka: KafkaCluster, **options: Any) -> AIOKafkaProducer:
 
 
 @asynccontextmanager
-async def consumer_of(kafka: KafkaCluster, topic: str, **options: Any) -> AsyncIterator[Any]:
-    consumer = AIOKafkaConsumer(
+async def consumer_of(
+    kafka: KafkaCluster, topic: str, *, client: Any = AIOKafkaConsumer, **options: Any
+) -> AsyncIterator[Any]:
+    consumer = client(
         topic,
         bootstrap_servers=kafka.bootstrap_servers,
         auto_offset_reset="earliest",
@@ -68,7 +68,8 @@ async def committed_values(kafka: KafkaCluster, topic: str) -> list[bytes]:
     return found
 
 
-async def test_consumed_offsets_move_with_the_transaction(kafka: KafkaCluster) -> None:
+@pytest.mark.parametrize("client", [AIOKafkaConsumer, OurConsumer], ids=["theirs", "ours"])
+async def test_consumed_offsets_move_with_the_transaction(kafka: KafkaCluster, client: Any) -> None:
     """A transaction that fails leaves neither records nor offsets behind."""
     source, target = await new_topic(kafka, "in"), await new_topic(kafka, "out")
     group, records = f"{source}-group", 90
@@ -79,7 +80,9 @@ async def test_consumed_offsets_move_with_the_transaction(kafka: KafkaCluster) -
     async with (
         asyncio.timeout(PATIENCE),
         producer_on(kafka, transactional_id=f"{source}-writer") as producer,
-        consumer_of(kafka, source, group_id=group, isolation_level="read_committed") as consumer,
+        consumer_of(
+            kafka, source, client=client, group_id=group, isolation_level="read_committed"
+        ) as consumer,
     ):
         await consumer.commit(dict.fromkeys(consumer.assignment(), 0))
         done = 0
@@ -196,3 +199,130 @@ async def test_a_topic_that_cannot_exist(kafka: KafkaCluster) -> None:
             await producer.send("not a name", b"v")
         with pytest.raises(theirs.InvalidTopicError):
             await producer.partitions_for("not a name")
+
+
+# --- the consumer ------------------------------------------------------------------------------
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notes its calls, each of which takes ``seconds``."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.calls: list[tuple[str, set[Any]]] = []
+        self.seconds = seconds
+
+    async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+        self.calls.append(("revoked", revoked))
+        await asyncio.sleep(self.seconds)
+
+    async def on_partitions_assigned(self, assigned: set[Any]) -> None:
+        self.calls.append(("assigned", assigned))
+        await asyncio.sleep(self.seconds)
+
+
+def member_of(kafka: KafkaCluster, group: str, client: Any = OurConsumer, **options: Any) -> Any:
+    quick = {"heartbeat_interval_ms": 100, "metadata_max_age_ms": 200}
+    return client(
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id=group,
+        auto_offset_reset="earliest",
+        **{**quick, **options},
+    )
+
+
+async def send(kafka: KafkaCluster, topic: str, records: range) -> None:
+    async with producer_on(kafka) as producer:
+        for number in records:
+            await producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
+
+
+async def read_all(consumers: list[Any], count: int) -> list[int]:
+    """The values that the consumers get together."""
+    found: list[int] = []
+    async with asyncio.timeout(PATIENCE):
+        while len(found) < count:
+            for each in consumers:
+                for records in (await each.getmany(timeout_ms=50)).values():
+                    found += [int(record.value) for record in records]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("first", [AIOKafkaConsumer, OurConsumer], ids=["theirs", "ours"])
+async def test_both_share_a_group(kafka: KafkaCluster, first: Any) -> None:
+    """A service moves instance by instance."""
+    topic = await new_topic(kafka, "shared")
+    await send(kafka, topic, range(50))
+    second = OurConsumer if first is AIOKafkaConsumer else AIOKafkaConsumer
+    consumers = [member_of(kafka, topic, client) for client in (first, second)]
+    for each in consumers:
+        each.subscribe([topic])
+    async with asyncio.timeout(PATIENCE), consumers[0]:
+        found = await read_all(consumers[:1], 50)
+        async with consumers[1]:
+            await send(kafka, topic, range(50, 100))
+            found += await read_all(consumers, 50)
+            assert [len(each.assignment()) for each in consumers] == [1, 1]
+        await send(kafka, topic, range(100, 150))
+        found += await read_all(consumers[:1], 50)
+    assert sorted(found) == [*range(150)]
+
+
+async def test_a_static_member_keeps_its_partition(kafka: KafkaCluster) -> None:
+    """As with aiokafka, neither ``unsubscribe()`` nor a restart moves it (KIP-345)."""
+    topic = await new_topic(kafka, "static")
+    listener = Listener()
+    stays, goes = (member_of(kafka, topic, group_instance_id=each) for each in ("one", "two"))
+    stays.subscribe([topic], listener=listener)
+    goes.subscribe([topic])
+    async with asyncio.timeout(PATIENCE), stays:
+        async with goes:
+            await until(lambda: len(stays.assignment()) == len(goes.assignment()) == 1)
+            had, calls = goes.assignment(), len(listener.calls)
+            goes.unsubscribe()
+            assert goes.assignment() == set()
+            await asyncio.sleep(1)
+            goes.subscribe([topic])
+            await until(goes.assignment, "the member is back")
+            assert goes.assignment() == had
+        async with member_of(kafka, topic, group_instance_id="two") as again:
+            again.subscribe([topic])
+            await until(again.assignment, "the member is back")
+            assert again.assignment() == had
+        assert len(listener.calls) == calls
+
+
+async def test_a_rebalance_waits_for_listeners(kafka: KafkaCluster) -> None:
+    topic = await new_topic(kafka, "listeners")
+    await send(kafka, topic, range(40))
+    listener = Listener(1.0)
+    first = member_of(kafka, topic, enable_auto_commit=False)
+    first.subscribe([topic], listener=listener)
+    both = {TopicPartition(topic, number) for number in range(PARTITIONS)}
+    async with asyncio.timeout(PATIENCE), first:
+        await first.getone()
+        assert listener.calls == [("revoked", set()), ("assigned", both)]
+        began = asyncio.get_running_loop().time()
+        second = member_of(kafka, topic)
+        second.subscribe([topic])
+        async with second:
+            assert asyncio.get_running_loop().time() - began >= 1.0
+            assert listener.calls[2] == ("revoked", both)
+            await until(lambda: len(listener.calls) == 4)
+            assert listener.calls[3] == ("assigned", first.assignment())
+            assert first.assignment() | second.assignment() == both
+
+
+@pytest.mark.parametrize("group", [True, False], ids=["group", "alone"])
+async def test_topics_that_match_a_pattern_are_read(kafka: KafkaCluster, group: bool) -> None:
+    mark = uuid4().hex[:8]
+    consumer = member_of(kafka, mark) if group else member_of(kafka, None)  # type: ignore[arg-type]
+    async with asyncio.timeout(PATIENCE), consumer:
+        consumer.subscribe(pattern=f"^aiokafka-{mark}-.")
+        reading = asyncio.create_task(consumer.getone())
+        await asyncio.sleep(0.5)
+        assert (reading.done(), consumer.subscription()) == (False, set())
+        topics = [await new_topic(kafka, f"{mark}-{number}") for number in range(2)]
+        await until(lambda: consumer.subscription() == set(topics), "both are known")
+        await send(kafka, topics[1], range(1))
+        record = await reading
+        assert (record.topic, record.value) == (topics[1], b"0")

@@ -33,7 +33,7 @@ DIFFERENCES: Final[dict[str, str]] = {
     "test_consumer_cleanup_unassigned_data_getmany": _READ_AHEAD,
     "test_consumer_cleanup_unassigned_data_getone": _READ_AHEAD,
     "test_consumer_compacted_topic": (
-        _FETCHER + "tests/kafka/test_reader.py reads a topic that was compacted"
+        _FETCHER + "tests/unit/reader has batches of which records were removed"
     ),
     "test_consumer_compressed_returns_older_msgs": _CLIENT_SEND + "it counts fetched records",
     "test_consumer_context_manager": "looks at the private attribute _fetcher",

@@ -29,6 +29,7 @@ from aioproducer.compat.aiokafka.options import AIOKafkaConsumerOptions
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import KafkaError
 from aioproducer.errors.broker import ErrorCode
+from aioproducer.foundation import tuning
 from aioproducer.testing import SimulatedWorld, simulate
 from tests.support.simulated_world import Life, fill
 
@@ -225,6 +226,34 @@ def test_partitions_are_read_side_by_side() -> None:
     live(life, 2)
 
 
+def test_tasks_share_the_records_of_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a batch is unpacked in a thread: those after it wait."""
+    monkeypatch.setattr(tuning, "DECODED_AT_ONCE", 300)
+
+    async def life(world: SimulatedWorld) -> None:
+        await write(world, "orders", *[bytes(number % 3 * 200) for number in range(100)])
+        async with consumer(world, "orders") as reader:
+            await asyncio.sleep(2)
+            found: list[int] = []
+
+            async def one_by_one() -> None:
+                while len(found) < 100:
+                    found.append((await reader.getone()).offset)
+
+            async def several() -> None:
+                while len(found) < 100:
+                    some = await reader.getmany(timeout_ms=1, max_records=3)
+                    found.extend(each.offset for each in some.get(ZERO, ()))
+                    await asyncio.sleep(0)
+
+            tasks = [asyncio.create_task(each()) for each in (one_by_one, several, several)]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            assert found == [*range(100)]
+            assert await reader.position(ZERO) == 100
+
+    live(life)
+
+
 def test_a_cancelled_read_loses_nothing() -> None:
     async def life(world: SimulatedWorld) -> None:
         async with consumer(world, "orders") as reader:
@@ -380,6 +409,11 @@ def test_partitions_are_assigned_by_hand(group: str | None) -> None:
                     with pytest.raises(theirs.IllegalOperation, match="Requires group_id"):
                         await call
                 return
+            reader.assign([ZERO])
+            reader.seek(ZERO, 5)
+            await reader.commit()
+            assert await reader.committed(ZERO) == 5, "the position, though nothing was read"
+            reader.assign([ONE])
             await reader.commit({ONE: (9, "by hand")})
             assert await reader.committed(ONE) == 9
         again = consumer(world, group_id=group, auto_offset_reset="latest")
@@ -648,6 +682,55 @@ def test_a_group_that_refuses_the_member_is_an_error_of_the_start() -> None:
         await reader.stop()
 
     live(life)
+
+
+@pytest.mark.parametrize("request_kind", [Api.JOIN_GROUP, Api.HEARTBEAT, Api.OFFSET_FETCH])
+def test_an_error_of_the_coordinator_is_raised_by_each_read(request_kind: Api) -> None:
+    """A new subscription is a new attempt."""
+
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world) as reader:
+            if request_kind is Api.HEARTBEAT:
+                reader.subscribe(["orders"])
+                await asyncio.sleep(5)
+            world.cluster.fail_next(request_kind, ours.GroupAuthorizationFailedError)
+            if request_kind is not Api.HEARTBEAT:
+                reader.subscribe(["orders"])
+            async with asyncio.timeout(60):
+                for _ in range(2):
+                    with pytest.raises(theirs.GroupAuthorizationFailedError):
+                        await reader.getone()
+                    with pytest.raises(theirs.KafkaError):
+                        await reader.getmany(timeout_ms=10_000)
+                await fill(world, 1, 1)
+                reader.subscribe(["orders"])
+                assert (await reader.getone()).offset == 0
+
+    live(life)
+
+
+def test_a_position_is_asked_for_in_a_rebalance() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        async with consumer(world, "orders") as reader:
+            await reader.getone()
+            reader.subscribe(["orders", "other"])
+            with pytest.raises(theirs.IllegalStateError, match="is not assigned"):
+                await reader.position(ZERO)
+            async with asyncio.timeout(60):
+                assert (await reader.getone()).offset == 1
+            reader.unsubscribe()
+            reader.assign([ZERO])
+            waiting = asyncio.create_task(reader.position(ZERO))
+            await asyncio.sleep(0)
+            reader.assign([ZERO])  # another one is to be found
+            assert await waiting == 2
+            waiting = asyncio.create_task(reader.position(ZERO))
+            reader.assign([OTHER])
+            with pytest.raises(theirs.IllegalStateError, match="is not assigned"):
+                await waiting
+
+    live(life, other=1)
 
 
 def test_a_stopped_consumer_gives_nothing() -> None:

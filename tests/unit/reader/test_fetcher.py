@@ -79,6 +79,7 @@ class ScriptedClient:
 
     def __init__(self) -> None:
         self.metrics = ProducerMetrics(now=self.clock())
+        self.wall_clock_ns = lambda: round(self.clock() * 1e9)
         self.leaders: dict[int, tuple[int, int]] = {0: (1, 5), 1: (2, 5)}
         """Broker and epoch by partition."""
         self.topic_id: UUID | None = UUID(int=1)
