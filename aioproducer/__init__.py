@@ -1,4 +1,4 @@
-"""aioproducer: the Kafka producer that asyncio deserves.
+"""aioproducer: the Kafka producer that asyncio deserves, and a consumer, a reader and an admin.
 
 The classes that a first record does not need are imported when they are first asked for.
 """
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     import aioproducer.engine.accumulator.topic
     import aioproducer.engine.records.field_reader
     import aioproducer.engine.sender.outcomes  # noqa: F401
+    from aioproducer.admin import Admin
+    from aioproducer.consumer import Consumer
     from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
     from aioproducer.engine.core.health import BrokerHealth, Health
     from aioproducer.engine.core.queries import ClusterCheck, TopicCheck
@@ -76,21 +78,25 @@ if TYPE_CHECKING:
         Partitions,
         RoundRobinPartitioner,
     )
+    from aioproducer.reader import Reader
     from aioproducer.serialization import Serializer
 
 __accelerated__ = acceleration.is_compiled()
 """True if the compiled modules are in use: the innermost loops, and all that a batch passes."""
 
 _MODULES = {
+    "Admin": "aioproducer.admin",
     "BrokerHealth": "aioproducer.engine.core.health",
     "ClusterCheck": "aioproducer.engine.core.queries",
     "ConsistentRandomPartitioner": "aioproducer.engine.partitioning",
+    "Consumer": "aioproducer.consumer",
     "Health": "aioproducer.engine.core.health",
     "Murmur3Partitioner": "aioproducer.engine.partitioning",
     "OffsetRange": "aioproducer.engine.bulk.send_report",
     "Partitioner": "aioproducer.engine.partitioning",
     "Partitions": "aioproducer.engine.partitioning",
     "ProducerInterceptor": "aioproducer.engine.interceptors",
+    "Reader": "aioproducer.reader",
     "RoundRobinPartitioner": "aioproducer.engine.partitioning",
     "SendReport": "aioproducer.engine.bulk.send_report",
     "Serializer": "aioproducer.serialization",
@@ -115,6 +121,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AbortableTransactionError",
+    "Admin",
     "AuthenticationError",
     "BootstrapError",
     "BrokerHealth",
@@ -124,6 +131,7 @@ __all__ = [
     "ClusterCheck",
     "ConfigError",
     "ConsistentRandomPartitioner",
+    "Consumer",
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
     "FailedRecord",
@@ -153,6 +161,7 @@ __all__ = [
     "ProducerRecord",
     "ProducerTimeoutError",
     "ProtocolError",
+    "Reader",
     "RecordMetadata",
     "RecordTooLargeError",
     "RoundRobinPartitioner",

@@ -1,8 +1,4 @@
-"""A member of a consumer group, in an event loop.
-
-Provisional: names and behaviour can change in any version until the consumer has been in use for
-one release.
-"""
+"""A member of a consumer group, in an event loop."""
 
 from aioproducer.consumer.consumer import Consumer
 from aioproducer.consumer.health import ConsumerHealth

@@ -27,7 +27,7 @@ def check_group(group_id: Any, options: ConsumerOptions) -> None:
     if not isinstance(group_id, str) or not group_id.strip():
         raise ConfigError(
             "group_id is the name of the group, a text that is not empty: Consumer('orders', "
-            "group_id='billing'). Without a group, read with aioproducer.reader.Reader('orders')"
+            "group_id='billing'). Without a group, read with aioproducer.Reader('orders')"
         )
     classic = options.group_protocol == "classic"
     if classic and options.heartbeat_interval_ms * 3 > options.session_timeout_ms:

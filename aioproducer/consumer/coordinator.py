@@ -47,7 +47,7 @@ _MOCK_CLUSTER: Final = "mockCluster"
 or even dies."""
 _NO_GROUPS: Final = (
     "bootstrap_servers: this is a mock cluster, which has no consumer groups. Read with "
-    "aioproducer.reader.Reader, which needs no group, or use Kafka: `python -m "
+    "aioproducer.Reader, which needs no group, or use Kafka: `python -m "
     "aioproducer.testing.kafka_cluster` starts it"
 )
 

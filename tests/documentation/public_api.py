@@ -21,6 +21,7 @@ MODULES: Final = (
     "aioproducer.sync",
     "aioproducer.admin",
     "aioproducer.reader",
+    "aioproducer.consumer",
     "aioproducer.errors",
     "aioproducer.loops",
     "aioproducer.serialization",
@@ -47,6 +48,7 @@ MODULES: Final = (
 
 _OPTIONS: Final = {
     "ProducerOptions": "aioproducer.config.names.ProducerOptions",
+    "ConsumerKeywords": "aioproducer.consumer.options.ConsumerKeywords",
     "ReaderKeywords": "aioproducer.config.reader_options.ReaderKeywords",
 }
 """The keywords of constructors."""

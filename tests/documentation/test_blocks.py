@@ -20,12 +20,15 @@ from typing import Any, Final, cast
 
 import pytest
 
+from aioproducer import Producer
 from aioproducer.errors import MissingExtraError
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.typed_columns import format_options
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing import MockCluster
+from aioproducer.testing.simulation.kafka import ClusterOptions
 from tests.documentation.pages import PAGES, ROOT, Block, blocks, name
+from tests.support.served_kafka import ServedKafka
 from tests.support.web_client import client_of
 
 pytestmark = pytest.mark.mock_cluster
@@ -161,10 +164,37 @@ async def test_the_blocks_of_a_page_run(
         if 'format("aioproducer")' in block.text:
             continue  # Spark's, below
         names = module_of(block, monkeypatch)
+        if "group_id=" in block.text and page == ROOT / "README.md":
+            await run_consumer(page, block, names, capsys)
+            continue
         text = block.text.replace("localhost:9092", cluster.bootstrap_servers)
         await run(page, block._replace(text=text), names)
         if "app" in names:
             await use(names["app"])
+
+
+async def run_consumer(
+    page: Path, block: Block, names: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run a block that reads for ever, until it has printed a record: on the model of Kafka, as the
+    mock cluster has no groups."""
+    async with ServedKafka(ClusterOptions(group_initial_rebalance_delay_ms=0)) as served:
+        served.model.create_topic("orders", 2)
+        async with Producer(bootstrap_servers=served.bootstrap_servers) as producer:
+            await producer.send("orders", b"one espresso", key=b"customer-7")
+        text = block.text.replace("localhost:9092", served.bootstrap_servers)
+        text = text.replace("asyncio.run(main())", "await main()")  # to cancel it
+        task = asyncio.ensure_future(run(page, block._replace(text=text), names))
+        printed = ""
+        try:
+            async with asyncio.timeout(30):
+                while "0 b'one espresso'\n" not in printed and not task.done():
+                    await asyncio.sleep(0.05)
+                    printed += capsys.readouterr().out
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        assert task.cancelled()
 
 
 class FakeWriter:

@@ -276,7 +276,7 @@ def test_a_configuration_takes_keywords() -> None:
         (partial(Consumer, "orders", group_id="g"), "getmany", "lists(500, max_wait_ms=1000)"),
         (partial(Consumer, "orders", group_id="g"), "poll", "await consumer.record(max_wait_ms="),
         (partial(Reader, "orders"), "getone", "use `async for record in reader`"),
-        (partial(Consumer, "orders", group_id="g"), "assign", "aioproducer.reader.Reader"),
+        (partial(Consumer, "orders", group_id="g"), "assign", "aioproducer.Reader"),
     ],
 )
 def test_a_method_of_another_client_names_ours(client: Any, name: str, advice: str) -> None:

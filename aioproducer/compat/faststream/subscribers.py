@@ -223,7 +223,7 @@ def exactly_once(subscriber: Subscriber, *, transactional_id: str) -> Subscriber
 
     A handler that returns commits the transaction. An exception aborts it, and the message comes
     again. The members of the group are aioproducer's Consumers; with ``max_workers`` each of them
-    has a transactional id of its own, with a number at the end. Provisional, as the Consumer.
+    has a transactional id of its own, with a number at the end.
     Returns ``subscriber``.
 
     ``transactional_id``: names this subscriber in this process, and is the same after a restart.

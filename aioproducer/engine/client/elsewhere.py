@@ -171,7 +171,7 @@ def in_other_producers(*, close: str, send: str) -> dict[str, str]:
         "send_and_wait": f"use {send}",
         "produce": "use send(), which returns a future",
         "poll": "leave it out, a future of send() gets its result without it",
-        "list_topics": "use aioproducer.admin.Admin, or partitions_for(topic)",
+        "list_topics": "use aioproducer.Admin, or partitions_for(topic)",
     }
 
 
@@ -200,7 +200,7 @@ FOR_A_CONSUMER: Final = _in_other_consumers(
     "consumer",
     seek_to_committed="use `await consumer.seek(partition, 'committed')`",
     unsubscribe="use `await consumer.close()`, or `subscribe()` to other topics",
-    assign="use aioproducer.reader.Reader, which needs no group",
+    assign="use aioproducer.Reader, which needs no group",
     **dict.fromkeys(("poll", "getone"), "use `await consumer.record(max_wait_ms=1000)`"),
     **dict.fromkeys(
         ("getmany", "consume"),
@@ -211,10 +211,10 @@ FOR_A_CONSUMER: Final = _in_other_consumers(
 
 
 _NAMES: Final = {
-    "aioproducer.admin": ("Admin", "NewTopic"),
-    "aioproducer.consumer": ("Consumer", "ConsumerOptions"),
+    "aioproducer.admin": ("NewTopic",),
+    "aioproducer.consumer": ("ConsumerOptions",),
     "aioproducer.failed_records": ("DeadLetterFile", "DeadLetterTopic"),
-    "aioproducer.reader": ("ConsumerRecord", "Reader", "RecordBatch"),
+    "aioproducer.reader": ("ConsumerRecord", "RecordBatch"),
     "aioproducer.schema_registry": ("AvroSerializer", "ProtobufSerializer", "SchemaRegistry"),
     "aioproducer.serialization": ("JsonDeserializer", "JsonSerializer", "StringSerializer"),
     "aioproducer.testing": ("KafkaCluster", "MockCluster", "MockProducer", "SyncMockProducer"),
@@ -223,9 +223,9 @@ _LINES: Final = {
     **{name: f"from {module} import {name}" for module, names in _NAMES.items() for name in names},
     "AIOKafkaConsumer": "from aioproducer.compat.aiokafka import AIOKafkaConsumer",
     "AIOKafkaProducer": "from aioproducer.compat.aiokafka import AIOKafkaProducer",
-    "AdminClient": "from aioproducer.admin import Admin",
+    "AdminClient": "from aioproducer import Admin",
     "AsyncProducer": "from aioproducer import Producer",
-    "KafkaConsumer": "from aioproducer.consumer import Consumer",
+    "KafkaConsumer": "from aioproducer import Consumer",
     "KafkaProducer": "from aioproducer.sync import Producer",
     "SyncProducer": "from aioproducer.sync import Producer",
 }

@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from aioproducer import Producer
-from aioproducer.consumer import Consumer
-from aioproducer.reader import ConsumerRecord, Reader
+from aioproducer import Consumer, Producer, Reader
+from aioproducer.reader import ConsumerRecord
 from aioproducer.schema_registry import AvroDeserializer
 from aioproducer.serialization import JsonDeserializer, StringDeserializer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioproducer.consumer import Consumer
+from aioproducer import Consumer
 from aioproducer.reader import ConsumerRecord
 
 

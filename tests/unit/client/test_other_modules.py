@@ -11,10 +11,12 @@ import pytest
 import aioproducer
 from aioproducer.engine.client.elsewhere import _LINES
 
-UNKNOWN, CONSUMER = "Produce", "Consumer"
+UNKNOWN, RECORD = "Produce", "ConsumerRecord"
 
 
-@pytest.mark.parametrize("name", ["Consumer", "Admin", "Reader", "KafkaProducer", "MockProducer"])
+@pytest.mark.parametrize(
+    "name", ["ConsumerRecord", "KafkaConsumer", "NewTopic", "KafkaProducer", "MockProducer"]
+)
 def test_an_import_says_which_line_to_write(name: str) -> None:
     with pytest.raises(ImportError) as caught:
         exec(f"from aioproducer import {name}", {})
@@ -31,10 +33,24 @@ def test_an_unknown_name_is_an_error_without_a_hint() -> None:
 
 
 def test_an_attribute_is_missing_as_everywhere() -> None:
-    assert not hasattr(aioproducer, CONSUMER)
-    assert getattr(aioproducer, CONSUMER, None) is None
-    with pytest.raises(AttributeError, match=r"write `from aioproducer\.consumer import"):
-        getattr(aioproducer, CONSUMER)
+    assert not hasattr(aioproducer, RECORD)
+    assert getattr(aioproducer, RECORD, None) is None
+    with pytest.raises(AttributeError, match=r"write `from aioproducer\.reader import"):
+        getattr(aioproducer, RECORD)
+
+
+def test_the_other_clients_are_imported_when_they_are_asked_for() -> None:
+    code = (
+        "import sys, aioproducer\n"
+        "rooms = {'aioproducer.admin', 'aioproducer.consumer', 'aioproducer.reader'}\n"
+        "print(rooms & {*sys.modules})\n"
+        "from aioproducer import Admin, Consumer, Reader\n"
+        "print(rooms <= {*sys.modules}, Consumer is aioproducer.consumer.Consumer)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["set()", "True True"]
 
 
 @pytest.mark.parametrize("line", sorted(set(_LINES.values())))

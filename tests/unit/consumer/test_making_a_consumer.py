@@ -59,7 +59,7 @@ def test_a_subscription_before_the_start_replaces_the_topics() -> None:
         ("seek_to_beginning", "use `await consumer.seek(partition, 'beginning')`"),
         ("seek_to_committed", "use `await consumer.seek(partition, 'committed')`"),
         ("unsubscribe", "use `await consumer.close()`, or `subscribe()` to other topics"),
-        ("assign", "use aioproducer.reader.Reader, which needs no group"),
+        ("assign", "use aioproducer.Reader, which needs no group"),
     ],
 )
 def test_a_method_of_other_consumers_names_ours(name: str, says: str) -> None:
