@@ -265,29 +265,41 @@ class DeserializedLists:
         self._deserializers = deserializers
         self._source = source
         self._progress = progress
-        self._errors: dict[TopicPartition, Exception] = {}
+        self._errors: dict[TopicPartition, tuple[Work | None, Exception]] = {}
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> list[AnyRecord]:
-        if self._errors:
-            if self._progress.batch_of is self._lists:
+        while True:
+            self._raise_next_error()
+            records = await anext(self._lists)
+            works = {where: self._progress.work_of(where) for where in map(_where, records)}
+            found: list[AnyRecord] = []
+            try:
+                for record in records:
+                    if _where(record) not in self._errors:
+                        await self._take(record, works, found)
+            except BaseException:
+                for record in reversed(records):
+                    self._put_back(record, works)
                 self._progress.finish()
-            raise self._errors.pop(next(iter(self._errors)))
-        records = await anext(self._lists)
-        works = {where: self._progress.work_of(where) for where in map(_where, records)}
-        found: list[AnyRecord] = []
-        try:
-            for record in records:
-                if _where(record) not in self._errors:
-                    await self._take(record, works, found)
-        except BaseException:
-            for record in reversed(records):
-                self._put_back(record, works)
-            self._progress.finish()
-            raise
-        return found if found or not records else await anext(self)
+                raise
+            found = [each for each in found if self._counts(works[_where(each)])]
+            if found or not records:
+                return found
+
+    def _counts(self, work: Work | None) -> bool:
+        """False: the partition was lost or moved meanwhile."""
+        return work is not None and self._progress.counts(work)
+
+    def _raise_next_error(self) -> None:
+        while self._errors:
+            work, error = self._errors.pop(next(iter(self._errors)))
+            if self._counts(work):
+                if self._progress.batch_of is self._lists:
+                    self._progress.finish()
+                raise error
 
     async def _take(
         self,
@@ -299,7 +311,7 @@ class DeserializedLists:
             if (with_objects := await self._deserializers.record(record)) is not None:
                 found.append(with_objects)
         except RecordDeserializationError as error:
-            self._errors[_where(record)] = error
+            self._errors[_where(record)] = works[_where(record)], error
             self._put_back(record, works)
 
     def _put_back(
@@ -307,7 +319,7 @@ class DeserializedLists:
     ) -> None:
         """Hand the record out again, unless its partition is lost or was moved meanwhile."""
         where = _where(record)
-        if (work := works[where]) is not None and self._progress.counts(work):
+        if self._counts(works[where]):
             self._source.return_to(where, record.offset)
 
 

@@ -149,14 +149,21 @@ class Transactions:
         except (AbortableTransactionError, ProducerTimeoutError, UsageError) as error:
             logger.debug("Group %r: %s", self._group().group_id, error, error=error)
 
-    @asynccontextmanager
-    async def _transaction(self, records: list[AnyRecord]) -> AsyncIterator[None]:
+    def _transaction(self, records: list[AnyRecord]) -> AbstractAsyncContextManager[None]:
         """A transaction that commits the positions: ``records`` are all that was handed out since
-        the last one."""
+        the last one.
+
+        A partition that is lost before the block is entered is another one when it comes back.
+        """
         first: dict[TopicPartition, int] = {}
         for record in records:
             first.setdefault(record.topic_partition, record.offset)
-        works = {where: self._progress.work_of(where) for where in first}
+        return self._block(first, {where: self._progress.work_of(where) for where in first})
+
+    @asynccontextmanager
+    async def _block(
+        self, first: dict[TopicPartition, int], works: dict[TopicPartition, Work | None]
+    ) -> AsyncIterator[None]:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
         commits = False
         try:
@@ -179,7 +186,7 @@ class Transactions:
             self._assignment.rewind()
             if not _refused_by_group(error):
                 raise
-            (logger.warning if records else logger.debug)(
+            (logger.warning if first else logger.debug)(
                 "Group %r refused the offsets of a transaction, which was aborted. Its records "
                 "come again, here or at another member: %s",
                 self._group().group_id,

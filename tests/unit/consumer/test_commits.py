@@ -233,6 +233,46 @@ def test_the_next_commit_is_behind_a_marker_that_is_fetched_later() -> None:
     live(life)
 
 
+@pytest.mark.parametrize("slow", ["the application", "its deserializer"])
+def test_records_of_a_partition_that_went_and_came_back_have_one_transaction(slow: str) -> None:
+    """Nothing tells the group's new assignment from the one in which they were read."""
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("results", 1)
+        await fill(world, 4, 1)
+        servers = world.cluster.bootstrap_servers
+        waits = asyncio.Event()
+
+        async def number(data: bytes) -> int:
+            if slow == "its deserializer" and not waits.is_set():
+                waits.set()
+                await asyncio.sleep(20)
+            return int(data)
+
+        async def copy(reader: Consumer, producer: Producer) -> None:
+            async for work in reader.transactions(producer):
+                if not waits.is_set():
+                    waits.set()
+                    await asyncio.sleep(20)
+                async with work:
+                    for each in work:
+                        value: Any = each.value
+                        producer.send("results", b"%d" % value)
+
+        async with (
+            consumer(world, value_deserializer=number, **READ_COMMITTED) as reader,
+            Producer(bootstrap_servers=servers, transactional_id="t") as producer,
+        ):
+            copying = asyncio.create_task(copy(reader, producer))
+            await waits.wait()
+            reader._refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            await asyncio.sleep(60)
+            copying.cancel()
+        assert [each.value for each in world.cluster.records("results")] == [b"0", b"1", b"2", b"3"]
+
+    live(life)
+
+
 @each_protocol
 def test_partitions_without_records_are_committed_with_a_transaction(protocol: str) -> None:
     """The loop never waits, so there is no other time for it."""

@@ -341,11 +341,21 @@ def test_a_lost_partition_is_not_moved_by_a_record_that_fails_late() -> None:
             await reader.commit({ZERO: 1})
             await reader.seek(ZERO, "committed")
             go.set()
-            with pytest.raises(RecordDeserializationError):
-                await reading
-            assert reader.positions[ZERO] == 1
-            values: list[Any] = [each.value for each in await anext(reader.lists())]
+            values: list[Any] = [each.value for each in await reading]
             assert values == [1, 2]
+
+    live(life)
+
+
+def test_any_number_of_lists_can_be_skipped() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await write(world, [*[BAD] * 1_500, b"7"])
+        skipped: list[int] = []
+        options: Any = {"on_deserialization_error": lambda error: skipped.append(error.offset)}
+        async with consumer(world, value_deserializer=int, **options) as reader:
+            [found] = await anext(reader.lists(1))
+            value: Any = found.value
+            assert (value, len(skipped)) == (7, 1_500)
 
     live(life)
 
