@@ -144,7 +144,8 @@ import sys
 sys.modules["aiokafka"] = None
 import asyncio, inspect
 from aioproducer import errors as ours
-from aioproducer.compat.aiokafka import AIOKafkaProducer, RecordMetadata, TopicPartition, errors
+from aioproducer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
+from aioproducer.compat.aiokafka import RecordMetadata, TopicPartition, errors
 from aioproducer.compat.aiokafka.errors import translated
 for kind in vars(ours).values():
     if inspect.isclass(kind) and issubclass(kind, ours.ProducerError):
@@ -155,13 +156,18 @@ assert isinstance(timeout, errors.KafkaTimeoutError)
 assert isinstance(timeout, errors.RequestTimedOutError) and timeout.errno == 7
 assert isinstance(timeout, errors.KafkaError) and errors.RequestTimedOutError.retriable
 assert RecordMetadata._fields[2] == "topic_partition"
+assert ConsumerRecord.__annotations__["serialized_key_size"]
+stopped = translated(ours.ClientClosedError("x"), "ConsumerStoppedError")
+assert isinstance(stopped, errors.ConsumerStoppedError)
+assert not isinstance(stopped, errors.KafkaError)
 async def main():
-    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
-    try:
-        await producer.start()
-    except errors.KafkaConnectionError as error:
-        print(type(error).__name__)
-    await producer.stop()
+    for kind in (AIOKafkaProducer, AIOKafkaConsumer):
+        client = kind(bootstrap_servers="127.0.0.1:1")
+        try:
+            await client.start()
+        except errors.KafkaConnectionError as error:
+            print(type(error).__name__)
+        await client.stop()
 asyncio.run(main())
 """
 
@@ -170,7 +176,7 @@ def test_all_of_it_works_without_aiokafka() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", WITHOUT], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "KafkaConnectionError\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, 2 * "KafkaConnectionError\n"), done.stderr
 
 
 def test_the_stand_ins_have_aiokafkas_names_codes_and_flags() -> None:
