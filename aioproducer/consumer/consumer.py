@@ -689,7 +689,9 @@ class Consumer(Generic[ReadKey, ReadValue]):
         if offsets is not None:
             await self._commits.commit_offsets(checked_offsets(offsets), self._timeout)
             return
-        if not self._assignment.in_callback:  # there the loop's record is in work
+        deserializers = self._deserializers
+        deserializes = deserializers is not None and deserializers.at_work
+        if not (self._assignment.in_callback or deserializes):  # then the loop's record is in work
             self._progress.finish()
         await self._commits.commit(self._assignment.owned, self._timeout)
         if lost := self._progress.take_uncommitted():

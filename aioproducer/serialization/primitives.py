@@ -123,6 +123,8 @@ class RecordDeserializers:
 
     def __init__(self, key: Any, value: Any, on_error: DeserializationErrorCallback | None) -> None:
         self._on_error = on_error
+        self.at_work = 0
+        """The number of records that are not done."""
         self._key = None if key is None else _FieldDeserializer(key, "key")
         self._value = None if value is None else _FieldDeserializer(value, "value")
 
@@ -134,14 +136,17 @@ class RecordDeserializers:
         Raises:
             RecordDeserializationError: a deserializer has failed.
         """
-        if self._on_error is None:
-            return await self._with_objects(record)
+        self.at_work += 1
         try:
             return await self._with_objects(record)
         except RecordDeserializationError as error:
+            if self._on_error is None:
+                raise
             called = self._on_error(error)
             if isawaitable(called):
                 await called
+        finally:
+            self.at_work -= 1
         return None
 
     async def _with_objects(self, record: ConsumerRecord) -> AnyRecord:

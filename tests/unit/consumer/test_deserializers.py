@@ -347,6 +347,35 @@ def test_a_lost_partition_is_not_moved_by_a_record_that_fails_late() -> None:
     live(life)
 
 
+@pytest.mark.parametrize("way", ["loop", "lists"])
+def test_a_commit_beside_a_read_leaves_out_what_was_not_returned(way: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        begun = asyncio.Event()
+
+        async def fail_once(data: bytes) -> int:
+            if not begun.is_set():
+                begun.set()
+                await asyncio.sleep(5)
+                raise ValueError
+            return int(data)
+
+        await write(world, [b"0", b"1"])
+        options: Any = {"auto_commit": False, "value_deserializer": fail_once}
+        async with consumer(world, **options) as reader:
+            loop: Any = aiter(reader) if way == "loop" else reader.lists()
+            reading = asyncio.ensure_future(anext(loop))
+            await begun.wait()
+            await reader.commit()
+            committed = world.cluster.committed_offsets("g")
+            assert not committed or committed[ZERO].offset == 0
+            with pytest.raises(RecordDeserializationError):
+                await reading
+            found = await anext(loop)
+            assert (found if way == "loop" else found[0]).offset == 0
+
+    live(life)
+
+
 def test_any_number_of_lists_can_be_skipped() -> None:
     async def life(world: SimulatedWorld) -> None:
         await write(world, [*[BAD] * 1_500, b"7"])
