@@ -356,7 +356,9 @@ class World:
             self.wakeup,
         )
         self.client.misrouted = lambda _: self.metadata.misrouted()
-        self.client.failed = self.metadata.request_update
+        self.client.failed = lambda: self.metadata.broker_failed(
+            transactional=self.transactions is not None
+        )
         if isinstance(self.wakeup, WatchedWakeup):
             self.wakeup.sender = sender
         self.refresher.on_another_cluster = self.completer.leave_cluster

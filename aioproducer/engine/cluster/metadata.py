@@ -401,8 +401,7 @@ class Metadata:
 
         The reasons for a full one:
 
-        - a known broker was not reached, or its connection was lost
-          (:meth:`NetworkClient._on_disconnect`);
+        - a known broker was not reached, or its connection was lost (:meth:`broker_failed`);
         - a leader is not among the known brokers (:class:`BatchSender`);
         - a coordinator does not know the id of a topic (:class:`TransactionDriver`).
 
@@ -417,6 +416,15 @@ class Metadata:
         elif not self._wanted:
             self._wanted = True
             self.on_request()
+
+    def broker_failed(self, *, transactional: bool) -> None:
+        """A known broker was not reached, or its connection was lost: it may be elsewhere.
+
+        A producer that uses no topic needs no brokers, unless it is ``transactional``. Else it
+        would connect again and again where a proxy ends unused connections.
+        """
+        if self._last_used or transactional:
+            self.request_update()
 
     def next_refresh(self) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one.

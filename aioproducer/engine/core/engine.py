@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.config import ProducerConfig
@@ -133,7 +134,7 @@ class Engine:
             config, client_id, environment, random, tasks, wakeup, self.metrics, secured
         )
         self.client.misrouted = lambda _: metadata.misrouted()
-        self.client.failed = metadata.request_update
+        self.client.failed = partial(metadata.broker_failed, transactional=manager is not None)
         self.transactions = None if manager is None else self._make_transactions(manager)
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self._batches, self._pending = accumulator.batches, accumulator.pending

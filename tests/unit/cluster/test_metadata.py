@@ -44,7 +44,9 @@ def test_nothing_is_asked_at_construction_and_the_bootstrap_list_is_the_first_cl
 @pytest.mark.parametrize(
     "happens",
     [
-        pytest.param(Metadata.request_update, id="a coordinator can't be reached"),
+        pytest.param(
+            lambda it: it.broker_failed(transactional=True), id="a coordinator can't be reached"
+        ),
         pytest.param(Metadata.misrouted, id="a broker is at the address of another one"),
         pytest.param(lambda it: it.rebootstrap(NOW), id="no known broker answers"),
         pytest.param(lambda it: it.leave_cluster(), id="another cluster answers"),
@@ -64,6 +66,18 @@ def test_the_brokers_are_asked_for_although_every_topic_is_forgotten(
     assert not request.topics
     told(it, news(), request)
     assert it.next_refresh() is None
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+def test_a_lost_broker_is_asked_about_while_topics_are_used(in_use: bool) -> None:
+    """A proxy that ends unused connections would be connected to again and again."""
+    it = settled()
+    if not in_use:
+        it.forget(it.topics)
+    it.broker_failed(transactional=False)
+    assert it.next_refresh() == (pytest.approx(NOW + BACKOFF) if in_use else None)
+    it.use("fresh", NOW)
+    assert it.start(NOW).full is in_use
 
 
 def _use_known(it: Metadata) -> None:
