@@ -87,8 +87,11 @@ class ClassicMember(Member):
 
     @property
     def cooperative(self) -> bool:
-        """True if partitions that stay are read on in a rebalance (KIP-429)."""
-        return self._settings.assignor == COOPERATIVE
+        """True if partitions that stay are read on in a rebalance (KIP-429).
+
+        All assignors of the member have to allow it, as in Java.
+        """
+        return self._settings.assignors == (COOPERATIVE,)
 
     def _jobs(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         return {
@@ -195,15 +198,8 @@ class ClassicMember(Member):
         return synced
 
     async def _ask_to_join(self) -> Joined | None:
-        settings = self._settings
-        owned: Collection[TopicPartition] = ()
-        if self.cooperative:
-            owned = self._partitions.owned
-        elif settings.assignor == STICKY:
-            owned = self._had
-        generation = self.identity.generation if owned else NO_GENERATION
-        data = subscription_bytes(self._subscribed, owned, generation, rack=settings.rack)
-        life = self._life
+        settings, life = self._settings, self._life
+        subscriptions = {each: self._subscription_for(each) for each in settings.assignors}
         if not self._heartbeats.is_set():
             self._restart_heartbeats()  # they notice a coordinator that dies, also before an id
         for _ in range(2):
@@ -211,7 +207,7 @@ class ClassicMember(Member):
                 self.identity,
                 settings.session_timeout,
                 settings.rebalance_timeout,
-                {settings.assignor: data},
+                subscriptions,
             )
             began = self._clock()
             joined: Joined = await self._link.wait_for(request)
@@ -232,6 +228,15 @@ class ClassicMember(Member):
             self._take_refusal(joined.error_code, "JoinGroup")
             return None
         return joined
+
+    def _subscription_for(self, assignor: str) -> bytes:
+        owned: Collection[TopicPartition] = ()
+        if self.cooperative:
+            owned = self._partitions.owned
+        elif assignor == STICKY:
+            owned = self._had
+        generation = self.identity.generation if owned else NO_GENERATION
+        return subscription_bytes(self._subscribed, owned, generation, rack=self._settings.rack)
 
     async def _divide(self, joined: Joined) -> Mapping[str, bytes]:
         """The partitions of all members, by this one as their leader.
@@ -342,7 +347,7 @@ class ClassicMember(Member):
             return "its members have group_protocol='consumer'; use the same"
         return (
             "other members have another partition_assignment_strategy than "
-            f"{self._settings.assignor!r}; use the same"
+            f"{', '.join(map(repr, self._settings.assignors))}; use the same"
         )
 
     def refused(self, code: int) -> bool:

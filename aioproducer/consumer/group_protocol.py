@@ -56,10 +56,10 @@ _REFUSALS: Final = frozenset(
 
 
 class Choice(NamedTuple):
-    """A protocol, with the strategy of a classic member."""
+    """A protocol, with the strategies of a classic member."""
 
     protocol: GroupProtocolOption
-    strategy: str
+    strategies: tuple[str, ...]
     why: str
 
 
@@ -99,7 +99,7 @@ class GroupProtocol:
             partitions, 0.0, client.clock, client.real_clock, link.group_id, stats
         )
         settings = MemberSettings(
-            assignor=options.partition_assignment_strategy,
+            assignors=options.assignors,
             remote_assignor=options.group_remote_assignor,
             session_timeout=options.session_timeout_ms,
             heartbeat_interval=options.heartbeat_interval_ms,
@@ -127,8 +127,7 @@ class GroupProtocol:
         self._ends = False
         self.name = options.group_protocol
         """The protocol; None: it is not chosen yet."""
-        strategy = options.partition_assignment_strategy
-        self.member: Member = self._made(self.name or "classic", strategy)
+        self.member: Member = self._made(self.name or "classic", options.assignors)
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
@@ -191,17 +190,18 @@ class GroupProtocol:
                 )
             if not group.assignor and self._link.client.clock() < self._patience_ends:
                 return None
-            return self._classic("the group has members that use it", group.assignor)
+            strategies = (group.assignor,) if group.assignor else ()
+            return self._classic("the group has members that use it", strategies)
         if not has_api:
             return self._classic("the coordinator has no other: it is older than Kafka 4.0")
         if not self._has_api:
             return self._classic("the coordinator has disabled the other one")
         is_empty = not code
         why = "the group is empty" if is_empty else "the group is new, or uses it already"
-        return Choice("consumer", self._settings.assignor, why)
+        return Choice("consumer", self._settings.assignors, why)
 
-    def _classic(self, why: str, strategy: str = "") -> Choice:
-        return Choice("classic", strategy or self._settings.assignor, why)
+    def _classic(self, why: str, strategies: tuple[str, ...] = ()) -> Choice:
+        return Choice("classic", strategies or self._settings.assignors, why)
 
     async def _confirm(self) -> None:
         """Look at the group again before the member joins it from outside."""
@@ -211,8 +211,9 @@ class GroupProtocol:
             self._is_new = False
             return
         choice = await self._look()
-        strategy = choice.strategy if choice.protocol == "classic" else self._settings.assignor
-        if (choice.protocol, strategy) != (self.name, self._settings.assignor):
+        present = self._settings.assignors
+        strategies = choice.strategies if choice.protocol == "classic" else present
+        if (choice.protocol, strategies) != (self.name, present):
             raise _ChosenAnewError(choice)
 
     async def _choose_anew(self, error: ProducerError) -> Choice:
@@ -269,7 +270,7 @@ class GroupProtocol:
         former, stays = self.member, self.name == choice.protocol == "classic"
         self.name, self._is_new = choice.protocol, True
         self._tell(choice.protocol, choice.why)
-        self.member = self._made(choice.protocol, choice.strategy)
+        self.member = self._made(choice.protocol, choice.strategies)
         self.member.gave_up = former.gave_up
         if stays:
             self.member.identity = former.identity
@@ -279,11 +280,11 @@ class GroupProtocol:
             "Group %r: this member uses the %s protocol: %s", self._link.group_id, protocol, why
         )
 
-    def _made(self, protocol: str, strategy: str) -> Member:
+    def _made(self, protocol: str, strategies: tuple[str, ...]) -> Member:
         session, classic = self._options.session_timeout_ms, protocol == "classic"
         self._surroundings = self._surroundings._replace(
             settings=self._settings._replace(
-                assignor=strategy,
+                assignors=strategies,
                 session_timeout=session if classic else min(session, _SESSION_OF_BROKERS_MS),
             )
         )

@@ -27,7 +27,8 @@ MISSING_TOPIC_SECONDS: Final = 5.0
 class MemberSettings(NamedTuple):
     """The settings of a member. Times are milliseconds."""
 
-    assignor: str
+    assignors: tuple[str, ...]
+    """The assignors of a classic member; the first one is preferred."""
     remote_assignor: str | None
     session_timeout: int
     heartbeat_interval: int

@@ -8,11 +8,19 @@ Names and defaults are those of ``org.apache.kafka.clients.consumer.ConsumerConf
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypedDict
 
-from aioproducer.config.kinds import INT_MAX, Boolean, Choice, Milliseconds, Nullable, Text
+from aioproducer.config.kinds import (
+    INT_MAX,
+    Boolean,
+    Choice,
+    Milliseconds,
+    Nullable,
+    Text,
+    UnacceptableError,
+)
 from aioproducer.config.options import Group, Importance, option, options_of
 from aioproducer.errors import ConfigError
 
@@ -28,13 +36,31 @@ AssignorOption = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 GroupProtocolOption = Literal["classic", "consumer"]
 
 
+class Assignors(Choice):
+    """One assignor, or several in the order of preference."""
+
+    def accept(self, value: object) -> Any:
+        """The name, or the names. Raises :class:`UnacceptableError` for others."""
+        if not isinstance(value, list | tuple):
+            return super().accept(value)
+        found = tuple(dict.fromkeys(super(Assignors, self).accept(each) for each in value))
+        if not found:
+            raise UnacceptableError(self.wording)
+        return found if len(found) > 1 else found[0]
+
+    @property
+    def wording(self) -> str:
+        """The values that an option can have."""
+        return f"{super().wording}, or a list of them"
+
+
 class ConsumerKeywords(TypedDict, total=False):
     """The options as keywords."""
 
     group_protocol: GroupProtocolOption | None
     group_instance_id: str | None
     group_remote_assignor: str | None
-    partition_assignment_strategy: AssignorOption
+    partition_assignment_strategy: AssignorOption | Sequence[AssignorOption]
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
@@ -85,11 +111,12 @@ class ConsumerOptions:
     """The coordinator's assignor: `uniform`, `range`, or another one that the brokers offer. None
     lets the brokers choose. A value makes `group_protocol` `consumer`."""
 
-    partition_assignment_strategy: AssignorOption = option(
-        Choice(AssignorOption), "range", Group.READING, Importance.MEDIUM
+    partition_assignment_strategy: AssignorOption | Sequence[AssignorOption] = option(
+        Assignors(AssignorOption), "range", Group.READING, Importance.MEDIUM
     )
-    """How the group's leader assigns the partitions. All members must have one strategy in common.
-    A value makes `group_protocol` `classic`."""
+    """How the group's leader assigns the partitions. All members must have one strategy in common:
+    of several, the coordinator chooses one that all members have, so a group can change its
+    strategy while it reads. A value makes `group_protocol` `classic`."""
 
     session_timeout_ms: int = option(
         Milliseconds(1, INT_MAX), 45000, Group.READING, Importance.HIGH
@@ -126,6 +153,12 @@ class ConsumerOptions:
 
     decided_by: str = field(default="", init=False)
     """The option to which :attr:`group_protocol` is due; empty: it is None."""
+
+    @property
+    def assignors(self) -> tuple[str, ...]:
+        """The strategies, the preferred one first."""
+        given = self.partition_assignment_strategy
+        return (given,) if isinstance(given, str) else tuple(given)
 
     def __init__(self, **given: Any) -> None:
         object.__setattr__(self, "decided_by", "")

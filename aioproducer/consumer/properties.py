@@ -47,11 +47,11 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 class _Assignors(Kind[Any]):
-    """The class names of Kafka's assignors, or their short names; the first one counts."""
+    """The class names of Kafka's assignors, or their short names, the preferred one first."""
 
     wording = f"class names of {', '.join(name.removeprefix(_PACKAGE) for name in _ASSIGNORS)}"
 
-    def accept(self, value: object) -> str:
+    def accept(self, value: object) -> str | list[str]:
         if isinstance(value, str):
             value = value.split(",")
         if not isinstance(value, Iterable):
@@ -60,11 +60,7 @@ class _Assignors(Kind[Any]):
         found = [_ASSIGNORS.get(name, name) for name in names]
         if not found or not set(found) <= set(_ASSIGNORS.values()):
             raise UnacceptableError(self.wording)
-        if len(found) > 1:
-            logger.warning(
-                "%s: a Consumer has one assignor: %r counts", _STRATEGY.replace("_", "."), found[0]
-            )
-        return found[0]
+        return found if len(found) > 1 else found[0]
 
 
 _GROUP_ID: Final = Option(

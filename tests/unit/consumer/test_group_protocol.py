@@ -112,7 +112,7 @@ def test_a_group_of_classic_members_is_joined_by_their_strategy(strategy: str, p
             await joined(theirs, 4)
             async with member(world) as ours:
                 assert await joined(ours, 2) == "classic"
-                assert ours._member._settings.assignor == strategy
+                assert ours._member._settings.assignors == (strategy,)
                 assert kind_of_group(world) == "ClassicGroup"
                 assert not theirs.health().problems
 

@@ -250,11 +250,19 @@ def test_assignors_are_named_by_their_classes(given: Any, strategy: str) -> None
     assert options.partition_assignment_strategy == strategy
 
 
-def test_one_assignor_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_several_assignors_are_in_the_order_of_preference() -> None:
     classes = f"{PACKAGE}RangeAssignor, {PACKAGE}CooperativeStickyAssignor"
     consumer = made_of_properties({"partition.assignment.strategy": classes})
-    assert consumer._options.partition_assignment_strategy == "range"
-    assert "a Consumer has one assignor: 'range' counts" in caplog.text
+    assert consumer._options.assignors == ("range", "cooperative-sticky")
+    for given in (["range", "Sticky", "range"], ("range", "sticky")):
+        strategies = made("orders", partition_assignment_strategy=given)._options.assignors
+        assert strategies == ("range", "sticky")
+    assert made("orders", partition_assignment_strategy=["sticky"])._options.assignors == (
+        "sticky",
+    )
+    for wrong in ([], ["range", "mine"], [["range"]]):
+        with pytest.raises(ConfigError, match="or 'cooperative-sticky', or a list of them"):
+            made("orders", partition_assignment_strategy=wrong)
 
 
 def test_what_has_no_effect_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -754,3 +754,80 @@ def test_a_newer_member_that_a_classic_group_refuses_is_told_what_to_use() -> No
         assert raised.value.name == "GROUP_ID_NOT_FOUND"
 
     live(life)
+
+
+# --- several assignors -------------------------------------------------------------------------
+
+BOTH = ["range", "cooperative-sticky"]
+
+
+@pytest.mark.parametrize("first", ["range", "sticky", "roundrobin"])
+def test_a_group_changes_its_strategy_while_it_reads(first: str) -> None:
+    """Two rolling restarts, as with Kafka's own client (KIP-429)."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 200, 4)
+        seen: set[tuple[int, int]] = set()
+
+        async def member(name: str, strategy: Any) -> None:
+            options: Any = {"client_id": name, "partition_assignment_strategy": strategy}
+            async with consumer(world, **options) as reader:
+                async for record in reader:
+                    seen.add((record.partition, record.offset))
+                    await asyncio.sleep(0.05)
+
+        steps: list[Any] = [first, [first, "cooperative-sticky"], "cooperative-sticky"]
+        members = {each: asyncio.ensure_future(member(each, first)) for each in "ab"}
+        for step in steps[1:]:
+            for name in members:
+                await asyncio.sleep(5)
+                members[name].cancel()
+                await asyncio.wait([members[name]])
+                members[name] = asyncio.ensure_future(member(name, step))
+        await asyncio.sleep(30)
+        assert not any(each.done() for each in members.values())
+        assert seen == {(number % 4, number // 4) for number in range(200)}
+        for each in members.values():
+            each.cancel()
+
+    live(life, 4)
+
+
+def test_the_coordinator_takes_a_strategy_that_all_members_have() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        options: list[Any] = [["range", "sticky"], ["roundrobin", "sticky", "range"], "sticky"]
+        async with AsyncExitStack() as stack:
+            readers = [
+                await stack.enter_async_context(
+                    consumer(world, partition_assignment_strategy=each, client_id=f"m{number}")
+                )
+                for number, each in enumerate(options)
+            ]
+            await asyncio.sleep(15)
+            assert sorted(len(each.assignment) for each in readers) == [1, 1, 1]
+            wrong = consumer(world, partition_assignment_strategy=["range", "roundrobin"])
+            async with wrong:
+                with pytest.raises(KafkaError, match="'range', 'roundrobin'; use the same"):
+                    await anext(aiter(wrong))
+
+    live(life, 3)
+
+
+def test_a_member_with_an_eager_strategy_beside_is_eager() -> None:
+    """Java: a member is cooperative if all of its assignors are."""
+
+    async def life(world: SimulatedWorld) -> None:
+        told: list[tuple[str, int]] = []
+        options: Any = {
+            "on_revoked": lambda partitions: told.append(("revoked", len(partitions))),
+            "partition_assignment_strategy": BOTH,
+        }
+        async with consumer(world, **options) as reader:
+            await asyncio.sleep(10)
+            assert not reader._parts.protocol.member.cooperative  # type: ignore[attr-defined]
+            async with consumer(world, partition_assignment_strategy="cooperative-sticky"):
+                await asyncio.sleep(20)
+                assert told[0] == ("revoked", 2)
+                assert len(reader.assignment) == 1
+
+    live(life, 2)
