@@ -361,6 +361,29 @@ async def test_another_subscription_takes_effect_beside_another_member(
             await until(lambda: len(consumer.assignment) + len(second.assignment) == 8)
 
 
+async def test_a_group_changes_its_strategy_by_rolling_restarts(topic: Topic) -> None:
+    await topic.send(60)
+    new = "cooperative-sticky"
+    steps: list[Any] = ["range", ["range", new], new]
+    async with running() as tasks:
+        for step in steps:
+            for number, name in enumerate("ab"):
+                if len(tasks) > number:
+                    tasks[number].cancel()
+                    await asyncio.wait([tasks[number]])
+                member = topic.consume(name, partition_assignment_strategy=step)
+                tasks[number : number + 1] = [asyncio.ensure_future(member)]
+                await topic.send(PARTITIONS)
+                await until(lambda: topic.complete, "the members go on", 60)
+        async with topic.admin() as admin:
+
+            async def has_changed() -> bool:
+                group = (await admin.describe_groups(topic.group))[topic.group]
+                return group.assignor == new and len(group.members) == 2
+
+            await until(has_changed)
+
+
 async def test_a_seek_to_the_committed_offset(topic: Topic) -> None:
     await topic.send(60)
     zero = TopicPartition(topic.name, 0)
