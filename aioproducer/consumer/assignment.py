@@ -86,7 +86,9 @@ class AssignmentSettings:
     offset_reset: str
     """``auto_offset_reset``: where to begin without an offset of the group."""
     isolation: IsolationLevel
-    rebalance_timeout: float
+    longest_work: float
+    """``max_poll_interval_ms``."""
+    heartbeat_interval: float
     longest_call: float
     """``max_block_ms``: for offsets that are looked up or committed."""
     auto_commit: Callable[[], bool]
@@ -328,7 +330,10 @@ class Assignment:
         self.hold(partitions, Hold.REVOKED)
         if self.handlers is not None:
             self.handlers.stop(partitions)
-        bound = PatientTimeout(self._settings.rebalance_timeout)
+        longest = self._settings.longest_work
+        # A heartbeat reports a rebalance that the coordinator has already begun.
+        longest -= min(2 * self._settings.heartbeat_interval + 1, longest / 2)
+        bound = PatientTimeout(longest)
         try:
             async with bound:
                 await self._finished(partitions)
@@ -345,7 +350,7 @@ class Assignment:
                 "Group %r: records of revoked partitions have been in processing for longer than "
                 "%s (max_poll_interval_ms): another member will read them again",
                 self._link.group_id,
-                duration(self._settings.rebalance_timeout),
+                duration(longest),
             )
             if self.handlers is not None:
                 self.handlers.drop(partitions)

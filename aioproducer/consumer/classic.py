@@ -303,6 +303,10 @@ class ClassicMember(Member):
                 logger.info("Group %r: its topics have changed", self._link.group_id)
                 self._rebalance.set()
 
+    def _watched(self) -> Collection[str]:
+        """The missing topics for which a leader looks."""
+        return [topic for topic, number in (self._divided or {}).items() if not number]
+
     async def _has_changed(self, divided: PartitionCounts, *, everything: bool) -> bool:
         missed, self._missed = self._missed, set()
         wanted = {topic for topic, number in divided.items() if everything or not number} | missed

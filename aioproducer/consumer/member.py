@@ -33,6 +33,7 @@ class MemberSettings(NamedTuple):
     session_timeout: int
     heartbeat_interval: int
     rebalance_timeout: int
+    """``max_poll_interval_ms``: how long a coordinator waits for a member in a rebalance."""
     topics_interval: float
     """Seconds from one look at the topics to the next."""
     rack: str | None = None
@@ -101,8 +102,8 @@ class Topics(Protocol):
         """The partitions that did not exist when the member subscribed to their topic; True: it was
         created again."""
 
-    async def look_for_missing(self) -> None:
-        """Look for topics that were not seen so far."""
+    async def look_for_missing(self, but: Collection[str]) -> None:
+        """Look for topics that were not seen so far, except those in ``but``."""
 
 
 class MemberSurroundings(NamedTuple):
@@ -189,9 +190,13 @@ class Member(ABC):
         while True:
             await asyncio.sleep(MISSING_TOPIC_SECONDS)
             try:
-                await self._topics.look_for_missing()
+                await self._topics.look_for_missing(self._watched())
             except ProducerError as error:
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+
+    def _watched(self) -> Collection[str]:
+        """The missing topics that the member asks for anyway."""
+        return ()
 
     async def _settle(self) -> None:
         """Get ready for a join: the loss is reported to the application."""

@@ -184,14 +184,12 @@ def _stats(config: ProducerConfig, now: float) -> ConsumerStats:
 
 
 def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
-    longest = setup.options.max_poll_interval_ms / 1000
-    # A heartbeat reports a rebalance that the coordinator has already begun.
-    margin = min(2 * setup.options.heartbeat_interval_ms / 1000 + 1, longest / 2)
     assigned, revoked, lost = setup.callbacks
     return AssignmentSettings(
         offset_reset=setup.reading.auto_offset_reset,
         isolation=IsolationLevel[setup.reading.isolation_level.upper()],
-        rebalance_timeout=longest - margin,
+        longest_work=setup.options.max_poll_interval_ms / 1000,
+        heartbeat_interval=setup.options.heartbeat_interval_ms / 1000,
         longest_call=setup.config.max_block_ms / 1000,
         auto_commit=setup.commits_itself,
         on_assigned=assigned,

@@ -228,9 +228,9 @@ class GroupTopics:
         """The names and patterns of which no topic was seen so far, one line each."""
         return [problem for problem in self._unseen.values() if problem]
 
-    async def look_for_missing(self) -> None:
-        """Look for topics that were not seen so far."""
-        if names := [each for each in self._unseen if isinstance(each, str)]:
+    async def look_for_missing(self, but: Collection[str]) -> None:
+        """Look for topics that were not seen so far, except those in ``but``."""
+        if names := [each for each in self._unseen if isinstance(each, str) and each not in but]:
             await self._describe(names)
 
     async def _describe(self, topics: Collection[str] | None) -> ClusterDescription:

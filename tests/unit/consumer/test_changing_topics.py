@@ -55,7 +55,7 @@ def test_a_missing_topic_asks_for_no_other(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.sleep(120)
             assert asked.count(None) == 2, "the pattern is looked at when metadata is old"
             alone = [each for each in asked if each is not None and "later" in each]
-            assert len(alone) >= 20
+            assert 20 <= len(alone) <= 26, "every five seconds, by the leader alone"
             assert sum(len(each) > 1 for each in alone) == 2
             world.cluster.create_topic("later", 1)
             await asyncio.sleep(15)
