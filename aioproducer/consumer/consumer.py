@@ -120,8 +120,8 @@ class Consumer(Generic[ReadKey, ReadValue]):
     on a record, ``on_deserialization_error`` is called with a
     :class:`~aioproducer.errors.RecordDeserializationError`, which has the bytes, and the record is
     skipped when the call has ended. Without this function, the read raises the error, and the
-    record stays unacknowledged: it is read again until it succeeds, or you :meth:`seek` to
-    ``error.next_offset``.
+    record stays unacknowledged: it is read again until it succeeds. In a loop, :meth:`seek` to
+    ``error.next_offset`` skips it.
 
     Options are a producer's options for connections, logins and pushed metrics, as keywords or as a
     ``config`` that the keywords override; a reader's options for fetching
@@ -415,7 +415,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
     ) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         found: Any = records
         if self._deserializers is not None:
-            found = DeserializedRecords(records, self._deserializers)
+            found = DeserializedRecords(records, self._deserializers, self._progress)
         return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", found)
 
     def unacknowledged(

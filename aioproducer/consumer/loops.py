@@ -229,9 +229,11 @@ class DeserializedRecords:
         self,
         records: Records | SinglyAcknowledged,
         deserializers: RecordDeserializers,
+        progress: Progress,
     ) -> None:
         self._records = records
         self._deserializers = deserializers
+        self._progress = progress
 
     def __aiter__(self) -> Self:
         return self
@@ -240,12 +242,15 @@ class DeserializedRecords:
         found = None
         while found is None:
             record = await anext(self._records)
+            work = self._progress.work_of(_where(record))
             try:
                 found = await self._deserializers.record(record)
             except BaseException:
                 self._records.put_back(record)
                 raise
-            if found is None:
+            if work is None or not self._progress.counts(work):
+                found = None  # its partition was lost or moved meanwhile
+            elif found is None:
                 self._records.skip(record)
         return found
 

@@ -136,7 +136,8 @@ class RecordDeserializationError(SerializationError):
     """The deserializer failed on the key or the value of a record that was read.
 
     ``__cause__`` is the error of the deserializer. Reads raise this until it succeeds, and return
-    records of other partitions meanwhile. ``seek()`` to ``next_offset`` skips the record.
+    records of other partitions meanwhile. In a loop, ``seek()`` to ``next_offset`` skips the
+    record; after ``run()`` that would also skip records before it that were not handled.
     Source: Kafka's ``RecordDeserializationException`` (KIP-334, KIP-1036).
     """
 

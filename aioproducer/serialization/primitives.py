@@ -169,8 +169,8 @@ def _failed(field: Field, record: ConsumerRecord, error: Exception) -> RecordDes
     kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
     return RecordDeserializationError(
         f"the {field}_deserializer failed on {record.topic_partition} at offset {record.offset}: "
-        f"{kind}{str(error)[:300]}. error.record has the bytes, and a seek() to error.next_offset "
-        "skips the record",
+        f"{kind}{str(error)[:300]}. error.record has the bytes. on_deserialization_error skips "
+        "such records; in a loop, so does a seek() to error.next_offset",
         record,
         field,
     )
