@@ -123,16 +123,17 @@ def test_a_group_whose_first_rebalance_is_under_way_is_joined_by_the_strategy_th
     None
 ):
     async def life(world: SimulatedWorld) -> None:
-        async with consumer(world, partition_assignment_strategy="roundrobin") as theirs:
+        options: Any = {"partition_assignment_strategy": "roundrobin"}
+        async with consumer(world, client_id="1", **options) as theirs:  # gets the odd partition
             await asyncio.sleep(1)
             async with member(world) as ours:
                 assert await joined(ours, 2) == await joined(theirs, 2) == "classic"
             await fill(world, 10, 4)
             await anext(aiter(theirs))  # it holds up the rebalance that another one begins
-            async with consumer(world, partition_assignment_strategy="roundrobin") as another:
+            async with consumer(world, client_id="2", **options) as another:
                 await asyncio.sleep(10)
                 assert theirs.health().state == "rebalancing"
-                async with member(world) as ours:
+                async with member(world, client_id="3") as ours:
                     await asyncio.sleep(100)
                     await theirs.commit()
                     assert await joined(ours, 1) == await joined(another, 1) == "classic"
