@@ -15,8 +15,11 @@ from aioproducer.config import ProducerConfig, hidden_mapping, hide_secrets
 from aioproducer.config.producer_config import PropertiesSource
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
 from aioproducer.consumer.arguments import (
+    ALSO,
     ConsumerArguments,
     ConsumerOverrides,
+    ConsumerProperties,
+    arguments_of_properties,
     check_count,
     check_group,
     check_run,
@@ -25,7 +28,6 @@ from aioproducer.consumer.arguments import (
 from aioproducer.consumer.assignment import Assignment, Callback
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.ending import Ending
 from aioproducer.consumer.health import UNUSABLE, ConsumerHealth
 from aioproducer.consumer.loops import (
     Batches,
@@ -38,9 +40,8 @@ from aioproducer.consumer.loops import (
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, no_metrics
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerOptions
-from aioproducer.consumer.parts import ConsumerParts, ConsumerSetup
+from aioproducer.consumer.parts import ConsumerParts, ConsumerSetup, Ending
 from aioproducer.consumer.progress import Progress
-from aioproducer.consumer.properties import ALSO, ConsumerProperties, arguments_of_properties
 from aioproducer.consumer.subscription import Subscription, TopicOrPattern
 from aioproducer.consumer.tracing import TracingSlot
 from aioproducer.consumer.transactions import (

@@ -25,7 +25,7 @@ FILES: Final = {
     "cli": 24,
     "compat": 27,
     "config": 14,
-    "consumer": 26,
+    "consumer": 23,
     "engine": 4,
     "engine/accumulator": 10,
     "engine/bulk": 4,
