@@ -78,18 +78,16 @@ from aioproducer.model import (
 )
 from aioproducer.model.type_parameters import ReadKey, ReadValue
 from aioproducer.reader.positions import Position, checked_position, find_offsets
-from aioproducer.reader.record_source import RecordSource
+from aioproducer.reader.record_source import DESERIALIZERS, RecordSource, deserializers_of
 
 if TYPE_CHECKING:
     from aioproducer.model.type_parameters import DeserializerOf
-    from aioproducer.serialization.primitives import (
-        DeserializationErrorCallback,
-        RecordDeserializers,
-    )
+    from aioproducer.serialization.primitives import DeserializationErrorCallback
 
 logger = RoomLogger(__name__)
 
 _NUMBERS: Final = count(1)
+_KEYWORDS: Final = frozenset({"on_assigned", "on_revoked", "on_lost", *DESERIALIZERS})
 
 
 @elsewhere(**FOR_A_CONSUMER)
@@ -158,14 +156,11 @@ class Consumer(Generic[ReadKey, ReadValue]):
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
         subscription = Subscription(topics, "Consumer")
         check_group(group_id, self._options)
-        self._deserializers: RecordDeserializers | None = None
-        if key_deserializer is not None or value_deserializer is not None:
-            from aioproducer.serialization.primitives import RecordDeserializers
-
-            self._deserializers = RecordDeserializers(
-                key_deserializer, value_deserializer, on_deserialization_error
-            )
-        self.config: ProducerConfig = client_config(config, given, "Consumer", also=ALSO)
+        self._deserializers = deserializers_of(
+            key_deserializer, value_deserializer, on_deserialization_error
+        )
+        names = CONSUMER_OPTIONS.keys() | READER_OPTIONS.keys() | _KEYWORDS
+        self.config: ProducerConfig = client_config(config, given, "Consumer", ALSO, names)
         self._timeout = self.config.max_block_ms / 1000
         self._isolation = IsolationLevel[self._reading.isolation_level.upper()]
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"

@@ -32,7 +32,13 @@ from aioproducer.reader.positions import (
     find_offsets,
     find_partitions,
 )
-from aioproducer.reader.record_source import Records, RecordSource, Steps
+from aioproducer.reader.record_source import (
+    DESERIALIZERS,
+    Records,
+    RecordSource,
+    Steps,
+    deserializers_of,
+)
 
 if TYPE_CHECKING:
     from aioproducer.model.type_parameters import DeserializerOf
@@ -104,7 +110,9 @@ class Reader(Generic[ReadKey, ReadValue]):
         self._options = ReaderOptions(**own)
         self._assigned = assigned(assignment, checked_position("start", start))
         self._end = None if end is None else checked_position("end", end)
-        self.config: ProducerConfig = client_config(config, given, "Reader", also=("client_rack",))
+        self.config: ProducerConfig = client_config(
+            config, given, "Reader", ("client_rack",), {*READER_OPTIONS, *DESERIALIZERS}
+        )
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self._settings = FetchSettings.of(self._options, self.config)
@@ -112,13 +120,9 @@ class Reader(Generic[ReadKey, ReadValue]):
         self._client = ClusterClient(self.config, self.client_id, "Reader")
         self._client.loads = (load_codecs,)
         self._source: RecordSource | None = None
-        self._deserializers: RecordDeserializers | None = None
-        if key_deserializer is not None or value_deserializer is not None:
-            from aioproducer.serialization.primitives import RecordDeserializers
-
-            self._deserializers = RecordDeserializers(
-                key_deserializer, value_deserializer, on_deserialization_error
-            )
+        self._deserializers = deserializers_of(
+            key_deserializer, value_deserializer, on_deserialization_error
+        )
 
     def __repr__(self) -> str:
         return f"<Reader {getattr(self, 'client_id', 'that is being made')!r}>"

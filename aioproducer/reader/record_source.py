@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from operator import length_hint
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.records.decoder import RecordBatch, decode, decode_at_once, records_to_arrow
-from aioproducer.errors import CorruptRecordsError, IllegalStateError, MissingExtraError
+from aioproducer.errors import (
+    ConfigError,
+    CorruptRecordsError,
+    IllegalStateError,
+    MissingExtraError,
+)
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher
 from aioproducer.reader.partition import Cursor, Item, PartitionState
 from aioproducer.reader.read_ahead import Choice
+
+if TYPE_CHECKING:
+    from aioproducer.serialization.primitives import (
+        DeserializationErrorCallback,
+        RecordDeserializers,
+    )
 
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
@@ -26,6 +37,26 @@ _TURNS: Final = 12
 _T = TypeVar("_T")
 _THREADS: Final = ThreadForEach("aioproducer-decode")
 _Outcome: TypeAlias = RecordBatch | CorruptRecordsError | MissingExtraError
+
+
+DESERIALIZERS: Final = ("key_deserializer", "value_deserializer", "on_deserialization_error")
+"""The keywords of a Reader and a Consumer for objects."""
+
+
+def deserializers_of(
+    key: Any, value: Any, on_error: DeserializationErrorCallback | None
+) -> RecordDeserializers | None:
+    """What makes the objects of records; None: they have bytes."""
+    if key is None and value is None:
+        if on_error is not None:
+            raise ConfigError(
+                "on_deserialization_error has no effect without a key_deserializer or a "
+                "value_deserializer: set one, or leave it out"
+            )
+        return None
+    from aioproducer.serialization.primitives import RecordDeserializers
+
+    return RecordDeserializers(key, value, on_error)
 
 
 class RecordSource:

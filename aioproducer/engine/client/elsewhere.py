@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from aioproducer.config import ProducerConfig
 from aioproducer.config.names import belongs_to_consumers
+from aioproducer.config.options import OPTIONS
 from aioproducer.config.producer_config import configuration
 from aioproducer.errors import ConfigError
 
@@ -64,10 +65,12 @@ def client_config(
     options: Mapping[str, Any],
     name: str,
     also: Collection[str] = (),
+    own: Collection[str] = (),
 ) -> ProducerConfig:
     """The configuration by the arguments of a client's constructor; ``name``: the client's class.
 
-    ``also``: options of producers that this client has as well.
+    ``also``: options of producers that this client has as well. ``own``: those that no producer
+    has, for suggestions.
 
     The caller has hidden secrets in both: they are in its frame, too.
 
@@ -75,7 +78,17 @@ def client_config(
     option as a keyword is a mistake. Raises :class:`ConfigError`.
     """
     refuse_misplaced(options, name, also)
+    _refuse_misspelled(options, own)
     return configuration(config, options, name)
+
+
+def _refuse_misspelled(options: Mapping[str, Any], own: Collection[str]) -> None:
+    """Raise :class:`ConfigError` for keywords that mean an option in ``own``."""
+    for each in sorted(options.keys() - OPTIONS.keys()):
+        from difflib import get_close_matches
+
+        if (nearest := get_close_matches(each, {*OPTIONS, *own}, n=1)) and nearest[0] in own:
+            raise ConfigError(f"unknown option {each!r}; did you mean {nearest[0]!r}?")
 
 
 def refuse_misplaced(options: Mapping[str, Any], name: str, also: Collection[str]) -> None:

@@ -82,6 +82,15 @@ def test_without_a_group_a_reader_reads() -> None:
     ("options", "says"),
     [
         ({"heartbeat_interval_ms": 20_000}, "a third of session_timeout_ms at most"),
+        ({"auto_offset_resett": "latest"}, "did you mean 'auto_offset_reset'?"),
+        ({"value_deserialiser": bytes}, "did you mean 'value_deserializer'?"),
+        ({"on_asigned": print}, "did you mean 'on_assigned'?"),
+        ({"session_timeout": 1_000}, "did you mean 'session_timeout_ms'?"),
+        ({"client_idd": "a"}, "did you mean 'client_id'?"),
+        (
+            {"on_deserialization_error": print},
+            "no effect without a key_deserializer or a value_des",
+        ),
         ({"session_timeout_ms": 0}, "session_timeout_ms=0"),
         ({"max_poll_interval_ms": "5 min"}, "max_poll_interval_ms='5 min'"),
         ({"partition_assignment_strategy": "alphabetical"}, "'cooperative-sticky'"),
