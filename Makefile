@@ -134,7 +134,8 @@ pure: env ## Run the tests of what is compiled without its compiled part
 			sender_rounds)) tests/unit/client/test_wakeup.py tests/unit/runtime/test_running_clock.py \
 		tests/unit/transactions/test_sequence_numbers.py tests/protocol \
 		$(addprefix tests/unit/consumer/test_,$(addsuffix .py,consumer_in_a_world stopped_members)) \
-		tests/faults/test_parts_that_die.py tests/simulation/test_mutations.py \
+		tests/faults/test_parts_that_die.py \
+		$(addsuffix /test_mutations.py,tests/simulation tests/simulation/groups) \
 		$(addprefix tests/mock_cluster/test_,$(addsuffix .py,memory_on_the_wire metrics_of_a_run \
 			cost_of_a_record producer_sends))
 

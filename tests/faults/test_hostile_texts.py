@@ -121,6 +121,7 @@ class Peer:
         async with Producer(**options) as producer:
             await producer.send("orders", BAD, key=BAD, headers={BAD: BAD.encode()}, partition=0)
         del options["delivery_timeout_ms"]
+        options["group_protocol"] = "classic"  # chosen, it would ask the peer for a strategy
         async with Consumer(
             "orders", group_id="billing", auto_offset_reset="earliest", **options
         ) as consumer:

@@ -73,7 +73,7 @@ def a_record_hangs_once(patch: Patch) -> None:
 
 MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     work_is_acknowledged_at_once: 1,
-    a_failed_record_is_acknowledged: 1,
+    a_failed_record_is_acknowledged: 14,
     a_revocation_waits_for_nothing: 2_935,
     a_revocation_commits_nothing: 70,
     lost_partitions_are_read_on: 41,
@@ -82,6 +82,9 @@ MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     a_record_hangs_once: 4_038,
 }
 """Each with the seed of a life that finds it."""
+
+
+pytestmark = pytest.mark.source_form
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)

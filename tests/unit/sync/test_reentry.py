@@ -68,7 +68,8 @@ def test_a_call_in_the_midst_of_another(
             break
     producer.flush(10)
     assert number > FEWEST
-    assert not caplog.records
+    # Clients of other tests may end in their own threads.
+    assert not [each for each in caplog.records if producer.client_id in each.getMessage()]
     assert len(producer.sent("inner")) == (0 if inner == "flush" else number)
     if outer != "cancel":  # a record that is taken back is not sent
         assert len(producer.sent("outer")) == (0 if outer == "flush" else number + 1)
