@@ -1,12 +1,17 @@
-"""``AIOKafkaProducer.client``: what applications ask aiokafka's client about the cluster."""
+"""What aiokafka's producer and consumer share, and what applications ask about the cluster."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+import traceback
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from aioproducer.compat.aiokafka.errors import translating
+from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
@@ -30,6 +35,40 @@ from aioproducer.model import BootstrapServer, Node, Peer, TopicPartition
 
 WHOLE_CLUSTER: Final = DescribeRequest(None)
 """Asks for all topics as well."""
+
+
+class LoopBound:
+    """A client that belongs to an event loop, and warns if nobody has closed it, as aiokafka's."""
+
+    _name: str
+    _config: ProducerConfig
+    _closed: bool | None = None  # None: in the making, for __del__
+    _source_traceback: Any = None
+    _loop: asyncio.AbstractEventLoop | None
+
+    def _bind(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Belong to ``loop``, None: the one that runs here, if one does. A constructor calls it."""
+        if loop is None:
+            with suppress(RuntimeError):
+                loop = asyncio.get_running_loop()
+        self._loop = loop
+        if loop is not None and loop.get_debug():
+            self._source_traceback = traceback.extract_stack(sys._getframe(2))
+
+    def __repr__(self) -> str:
+        config = getattr(self, "_config", None)  # None: in a traceback, an error of the options
+        return f"<{self._name} {'…' if config is None else config.client_id!r}>"
+
+    def __del__(self, _warnings: Any = warnings) -> None:
+        if self._closed is not False:
+            return
+        _warnings.warn(f"Unclosed {self._name} {self!r}", ResourceWarning, source=self)
+        if self._loop is not None and not self._loop.is_closed():
+            kind = self._name.removeprefix("AIOKafka").lower()
+            context = {kind: self, "message": f"Unclosed {self._name}"}
+            if self._source_traceback is not None:
+                context["source_traceback"] = self._source_traceback
+            self._loop.call_exception_handler(context)
 
 
 class _Cluster(Protocol):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-import traceback
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import copy_context
@@ -13,7 +11,7 @@ from typing import Any, Final, Self, Unpack
 
 from aioproducer import errors as ours
 from aioproducer.compat.aiokafka import options
-from aioproducer.compat.aiokafka.client import WHOLE_CLUSTER, ClusterMetadata, bootstrap
+from aioproducer.compat.aiokafka.client import WHOLE_CLUSTER, ClusterMetadata, LoopBound, bootstrap
 from aioproducer.compat.aiokafka.errors import CLASSES, WrongTypeError, translated, translating
 from aioproducer.compat.aiokafka.options import ConsumerOptions
 from aioproducer.compat.aiokafka.reading import Partitions, Reading, Wanted, theirs
@@ -41,12 +39,11 @@ _NOWHERE: Final = ClusterView({})
 _ALL: Final[Partitions] = frozenset()
 
 
-class AIOKafkaConsumer:
+class AIOKafkaConsumer(LoopBound):
     """Reads records from Kafka, with the interface of aiokafka's consumer."""
 
     __signature__ = options.signature(ConsumerOptions)
-    _closed: bool | None = None  # None: in the making, for __del__
-    _source_traceback: Any = None
+    _name = "AIOKafkaConsumer"
 
     def __init__(
         self,
@@ -66,7 +63,7 @@ class AIOKafkaConsumer:
         self._config = given.config()
         self._timeout = given.request_timeout_ms / 1000
         self._isolation = IsolationLevel[given.isolation_level.upper()]
-        self._loop = options.running_loop() if loop is None else loop
+        self._bind(loop)
         self._client = self._made_client()
         self._cluster = ClusterMetadata(lambda: _NOWHERE)
         self._started = False
@@ -76,27 +73,11 @@ class AIOKafkaConsumer:
         self._changed = asyncio.Event()
         self._change: asyncio.Task[None] | None = None
         """The end of the last reading, and the start of the present one."""
-        if self._loop is not None and self._loop.get_debug():
-            self._source_traceback = traceback.extract_stack(sys._getframe(1))
         if topics:
             self.subscribe(topics)
         else:
             self._made_reading(Wanted(frozenset(["any"])))  # checks the options
         self._closed = False
-
-    def __repr__(self) -> str:
-        config = getattr(self, "_config", None)  # None: in a traceback, an error of the options
-        return f"<AIOKafkaConsumer {'…' if config is None else config.client_id!r}>"
-
-    def __del__(self, _warnings: Any = warnings) -> None:
-        if self._closed is not False:
-            return
-        _warnings.warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
-        if self._loop is not None and not self._loop.is_closed():
-            context = {"consumer": self, "message": "Unclosed AIOKafkaConsumer"}
-            if self._source_traceback is not None:
-                context["source_traceback"] = self._source_traceback
-            self._loop.call_exception_handler(context)
 
     # --- life ------------------------------------------------------------------------------
 

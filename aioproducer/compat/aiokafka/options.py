@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import warnings
@@ -389,14 +388,6 @@ def hide_keywords(keywords: Any, kind: type[Options | ConsumerOptions] = Options
     for name, value in keywords.items():
         if name not in known or (name == "sasl_oauth_token_provider" and isinstance(value, str)):
             keywords[name] = hidden(value)
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs here, if one does."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def addresses(servers: str | Iterable[str]) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +19,7 @@ from aioproducer.compat.aiokafka.batch_builder import (
     send_encoded,
     whole,
 )
-from aioproducer.compat.aiokafka.client import AIOKafkaClient
+from aioproducer.compat.aiokafka.client import AIOKafkaClient, LoopBound
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFuture
 from aioproducer.engine.client.environment import current_environment
@@ -71,12 +69,11 @@ class TransactionContext:
 _NO_FIELDS: Final = "Need at least one: key or value"
 
 
-class AIOKafkaProducer:
+class AIOKafkaProducer(LoopBound):
     """Sends records to Kafka, with the interface of aiokafka's producer."""
 
     __signature__ = options.signature(options.Options)
-    _closed: bool | None = None  # None: in the making, for __del__
-    _source_traceback: Any = None
+    _name = "AIOKafkaProducer"
 
     def __init__(
         self,
@@ -102,24 +99,8 @@ class AIOKafkaProducer:
         self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
         self._random = current_environment().random()
-        self._loop = options.running_loop() if loop is None else loop
-        if self._loop is not None and self._loop.get_debug():
-            self._source_traceback = traceback.extract_stack(sys._getframe(1))
+        self._bind(loop)
         self._closed = False
-
-    def __repr__(self) -> str:
-        config = getattr(self, "_config", None)  # None: in a traceback, an error of the options
-        return f"<AIOKafkaProducer {'…' if config is None else config.client_id!r}>"
-
-    def __del__(self, _warnings: Any = warnings) -> None:
-        if self._closed is not False:
-            return
-        _warnings.warn(f"Unclosed AIOKafkaProducer {self!r}", ResourceWarning, source=self)
-        if self._loop is not None and not self._loop.is_closed():
-            context = {"producer": self, "message": "Unclosed AIOKafkaProducer"}
-            if self._source_traceback is not None:
-                context["source_traceback"] = self._source_traceback
-            self._loop.call_exception_handler(context)
 
     @cached_property
     def client(self) -> AIOKafkaClient:
