@@ -248,7 +248,7 @@ class DeserializedRecords:
             except BaseException:
                 self._records.put_back(record)
                 raise
-            if work is None or not self._progress.counts(work):
+            if not self._progress.counts(work):
                 found = None  # its partition was lost or moved meanwhile
             elif found is None:
                 self._records.skip(record)
@@ -290,18 +290,14 @@ class DeserializedLists:
                     self._put_back(record, works)
                 self._progress.finish()
                 raise
-            found = [each for each in found if self._counts(works[_where(each)])]
+            found = [each for each in found if self._progress.counts(works[_where(each)])]
             if found or not records:
                 return found
-
-    def _counts(self, work: Work | None) -> bool:
-        """False: the partition was lost or moved meanwhile."""
-        return work is not None and self._progress.counts(work)
 
     def _raise_next_error(self) -> None:
         while self._errors:
             work, error = self._errors.pop(next(iter(self._errors)))
-            if self._counts(work):
+            if self._progress.counts(work):
                 if self._progress.batch_of is self._lists:
                     self._progress.finish()
                 raise error
@@ -324,7 +320,7 @@ class DeserializedLists:
     ) -> None:
         """Hand the record out again, unless its partition is lost or was moved meanwhile."""
         where = _where(record)
-        if self._counts(works[where]):
+        if self._progress.counts(works[where]):
             self._source.return_to(where, record.offset)
 
 

@@ -175,9 +175,9 @@ class Progress:
         partition = self.partitions.get(where)
         return None if partition is None else partition.work
 
-    def counts(self, work: Work) -> bool:
+    def counts(self, work: Work | None) -> bool:
         """True if ``work`` is that of a partition of this member that was not moved since."""
-        return self.work_of(work.where) is work
+        return work is not None and self.work_of(work.where) is work
 
     @property
     def is_idle(self) -> bool:

@@ -194,13 +194,13 @@ class Transactions:
             )
             return
         for where, work in works.items():
-            if work is not None and self._progress.counts(work):
+            if self._progress.counts(work):
                 self._progress.committed(where, offsets[where].offset)
         self._progress.finish()
 
     def _check_owned(self, works: Mapping[TopicPartition, Work | None]) -> None:
         for where, work in works.items():
-            if work is None or not self._progress.counts(work):
+            if not self._progress.counts(work):
                 raise kafka_error(
                     ErrorCode.ILLEGAL_GENERATION, f"{where} is not this member's any more"
                 )
