@@ -98,7 +98,7 @@ class AssignedPartition:
         self.is_told = False
         """True: its revocation is reported to the application; it is released soon, and not
         reported as lost."""
-        self.holds = 0
+        self.holds: int = 0
         """The reasons for which nothing of it is handed out, as of :class:`Hold`."""
         self.state: PartitionState
         """What is read of it, once reading has begun."""
@@ -106,7 +106,7 @@ class AssignedPartition:
         """The offset at which reading began."""
         self.committed: int | None = None
         """The group's offset, as far as it is known; None: there is none."""
-        self.work = Work(where)
+        self.work: Work = Work(where)
 
     def again(self) -> AssignedPartition:
         """The same partition, to be begun once more."""

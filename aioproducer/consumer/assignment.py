@@ -365,8 +365,7 @@ class Assignment:
     async def _finished(self, partitions: Collection[TopicPartition]) -> None:
         left = [*partitions]
         while left := [each for each in left if self._is_in_work(each)]:
-            self._progress.acknowledged.clear()
-            await self._progress.acknowledged.wait()
+            await self._progress.more()
 
     def _is_in_work(self, where: TopicPartition) -> bool:
         return self._progress.works_on((where,)) or (
@@ -386,8 +385,7 @@ class Assignment:
         and asks for more."""
         await self._tell_of_losses()
         while idle() and not (self._progress.is_idle and self._source.is_asked):
-            self._progress.acknowledged.clear()
-            await self._progress.acknowledged.wait()
+            await self._progress.more()
 
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
@@ -510,7 +508,7 @@ class Assignment:
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of ``partitions`` until :meth:`resume`."""
         self.hold(partitions, Hold.PAUSED)
-        self._progress.acknowledged.set()  # a revocation does not wait for what is paused
+        self._progress.tell()  # a revocation does not wait for what is paused
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Resume paused partitions."""
@@ -593,7 +591,7 @@ class Assignment:
     def handlers_ended(self) -> None:
         """No handler works any more."""
         self.handlers = None
-        self._progress.acknowledged.set()
+        self._progress.tell()
 
     def end(self) -> None:
         """Begin with no further partition."""

@@ -132,8 +132,7 @@ class SinglyAcknowledged(_Loop):
                 raise _another_loop("record")
             await self._begin_step("record", is_mine=True)
             if progress.unacknowledged >= self._most:
-                progress.acknowledged.clear()
-                await progress.acknowledged.wait()
+                await progress.more()
                 continue
             for record in source.cursor.records:
                 source.cursor.last = record

@@ -122,7 +122,7 @@ class ConsumerParts:
             setup.member,
         )
         fetcher.on_take = self.protocol.session.look
-        self.source.on_ask = self.progress.acknowledged.set
+        self.source.on_ask = self.progress.tell
         longest = setup.options.max_poll_interval_ms / 1000
         self.watch = WorkWatch(
             self.source, self.progress, self.protocol, longest, client.clock, setup.group_id

@@ -24,8 +24,9 @@ class Progress:
     """The partitions that a member reads."""
 
     def __init__(self, cursor: Cursor) -> None:
-        self.acknowledged = asyncio.Event()
-        """Set when the application is done with something."""
+        self._is_awaited = False
+        """True: somebody waits until the application is done with something more."""
+        self._told = asyncio.Event()
         self.partitions: dict[TopicPartition, AssignedPartition] = {}
         self.record: ConsumerRecord | None = None
         """The record that a loop over records works on."""
@@ -47,6 +48,18 @@ class Progress:
         self.unacknowledged = 0
         """The number of its records that are not acknowledged."""
 
+    async def more(self) -> None:
+        """Wait until the application is done with something more, or asks for records."""
+        self._told.clear()
+        self._is_awaited = True
+        await self._told.wait()
+
+    def tell(self) -> None:
+        """Wake those who wait."""
+        if self._is_awaited:
+            self._is_awaited = False
+            self._told.set()
+
     # --- the partitions ----------------------------------------------------------------------
 
     def add(self, partition: AssignedPartition) -> None:
@@ -65,19 +78,19 @@ class Progress:
             self._uncommitted.add(where)
         self._leave(partition.work)
         del self.partitions[where]
-        self.acknowledged.set()
+        self.tell()
 
     # --- handing out -------------------------------------------------------------------------
 
     def acknowledge(self, work: Work, offset: int) -> None:
         """The application is done with the record at ``offset``."""
         work.finish(offset)
-        self.acknowledged.set()
+        self.tell()
 
     def leave(self, work: Work, offset: int) -> None:
         """The application has given the record at ``offset`` up: it stays unacknowledged."""
         work.leave(offset)
-        self.acknowledged.set()
+        self.tell()
 
     def began_batch(
         self, loop: object, firsts: Iterable[tuple[TopicPartition, int]], now: float
@@ -107,7 +120,7 @@ class Progress:
         for work, offset in self._batch:
             work.finish(offset)
         self._batch.clear()
-        self.acknowledged.set()
+        self.tell()
 
     def sought(self, where: TopicPartition) -> None:
         """The application has moved the position: nothing before it is in work any more."""

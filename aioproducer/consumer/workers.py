@@ -11,7 +11,7 @@ from math import inf
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.consumer.assigned_partition import NO_HANDLER, AssignedPartition, Hold
+from aioproducer.consumer.assigned_partition import NO_HANDLER, AssignedPartition, Hold, Work
 from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.session import Session
@@ -89,8 +89,8 @@ class _Line:
         """The offset of the last record that has left the line."""
         self.running = 0
         """The number of records in work."""
-        self.lanes: dict[bytes, deque[ConsumerRecord]] = {}
-        """The records that wait for one of the same key, for each key in work."""
+        self.lanes: dict[bytes, deque[ConsumerRecord] | None] = {}
+        """The records that wait for one of the same key, for each key in work; None: none did."""
         self.freed: deque[ConsumerRecord] = deque()
         """Those of them that may begin now."""
         self.uncounted = 0
@@ -103,8 +103,8 @@ class _Line:
         self.rest_size = 0
         self.most = tuning.WORKERS_LINE
         """The number of records that wait, or are in work, up to which more are lined up."""
-        self.partition = partition
-        self.work = partition.work
+        self.partition: AssignedPartition = partition
+        self.work: Work = partition.work
         self.waiting = self.work.waiting
 
     def renew(self, partition: AssignedPartition) -> None:
@@ -127,14 +127,12 @@ class _Line:
         """True while nothing else is taken of the partition."""
         return bool(self.partition.holds & Hold.FULL.value)
 
-    @property
-    def is_ready(self) -> bool:
+    def can_begin(self) -> bool:
         """True if a record may begin."""
         if not (self.waiting or self.freed) or (self._one_by_one and self.running):
             return False
         return not self.partition.holds & _PAUSED
 
-    @property
     def is_empty(self) -> bool:
         """True if no record waits, or is in work."""
         return not (self.waiting or self.freed or self.running or self.rest)
@@ -156,12 +154,14 @@ class _Line:
             record = waiting.popleft()
             self.at = record.offset
             if self._by_key and (key := record.key) is not None:
-                if (lane := self.lanes.get(key)) is not None:
+                if key in self.lanes:
+                    if (lane := self.lanes[key]) is None:
+                        lane = self.lanes[key] = deque()
                     lane.append(record)
                     self.uncounted += _size_of(record)
                     self.work.take(record.offset)
                     continue
-                self.lanes[key] = deque()
+                self.lanes[key] = None
             self.running += 1
             return record
         return None
@@ -195,6 +195,16 @@ class _Line:
                 del self.lanes[record.key]
 
 
+class _Worker:
+    """A task that calls the handler with one record after another."""
+
+    def __init__(self) -> None:
+        self.record: ConsumerRecord | None = None
+        """The record that the handler works on."""
+        self.work: Work
+        """That of the record's partition, when the handler began."""
+
+
 class Workers:
     """Calls ``handle`` with each record, up to ``concurrency`` at a time.
 
@@ -225,13 +235,17 @@ class Workers:
         self._lines: dict[TopicPartition, _Line] = {}
         self._ready: deque[_Line] = deque()
         """The lines with a record that may begin, in the order of their turns."""
-        self._working: dict[asyncio.Task[None], ConsumerRecord | None] = {}
+        self._working: dict[asyncio.Task[None], _Worker] = {}
         """The tasks that call the handler, and what each works on."""
         self._starting: set[asyncio.Task[None]] = set()
         """Those of them that have not begun."""
         self._at_work = 0
         """The number of handlers that work."""
         self._waiting_bytes = 0
+        self._clock = session.clock
+        self._real_clock = session.real_clock
+        self._until = 0.0
+        """The real clock's time from which on other tasks have a turn, and the session a look."""
         self._is_over = False
         """A handler has failed, or run() ends: no further record begins."""
         self._pause = asyncio.Lock()
@@ -279,9 +293,9 @@ class Workers:
         asyncio.get_running_loop().call_later(seconds, self._leave_alone)
 
     def _leave_alone(self) -> None:
-        for task, record in self._working.items():
+        for task, worker in self._working.items():
             leave_alone(task)
-            if record is not None:
+            if (record := worker.record) is not None:
                 logger.error(
                     "The handler of %s at offset %d ignores its cancellation: run() ends without "
                     "it, as the Consumer is closed",
@@ -365,11 +379,11 @@ class Workers:
 
     def _take_turn(self, line: _Line) -> None:
         """Let a line wait for its turn, or forget it if it is empty."""
-        if line.is_ready:
+        if line.can_begin():
             if not line.is_queued:
                 line.is_queued = True
                 self._ready.append(line)
-        elif line.is_empty:
+        elif line.is_empty():
             self._lines.pop(line.where, None)
 
     def _lose_turn(self, line: _Line) -> None:
@@ -418,8 +432,9 @@ class Workers:
             return
         most = min(self._at_work + 1, self._concurrency - len(self._working) + len(self._starting))
         while self._ready and len(self._starting) < most:
-            task = new_task(self._work())
-            self._working[task] = None
+            worker = _Worker()
+            task = new_task(self._work(worker))
+            self._working[task] = worker
             self._starting.add(task)
             task.add_done_callback(self._ended)
 
@@ -429,61 +444,80 @@ class Workers:
         self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
 
-    async def _work(self) -> None:
+    async def _work(self, worker: _Worker) -> None:
         me = asyncio.current_task()
         assert me is not None
         self._starting.discard(me)
-        session, source, ready = self._session, self._source, self._ready
         paused = False
-        while ready and not (self._is_over or me.cancelling()):  # its handler may go on
-            now = session.real_clock()
-            long = now - source.turn_began > tuning.LONGEST_WORKERS_TURN
-            if now >= session.ends or (long and not paused):
-                async with self._pause:  # meanwhile none of the others begins with a record
-                    await source.pause()
-                session.look()
-                if session.silent and self._taking.done():  # an answer may never come
-                    self.drop([*self._lines])
-                    continue
-                await session.answer()
-                paused = True  # a record follows, however long the pause took
+        while self._ready and not (self._is_over or me.cancelling()):  # its handler may go on
+            if not paused and self._real_clock() >= self._until:
+                paused = await self._look()
                 continue  # the group may have gone on without the member
             paused = False
-            line = ready.popleft()
-            line.is_queued = False
-            part, record = line.work, line.begin()
-            if record is not None:
-                self._working[me] = record
-                part.begin(record.offset, session.clock())
-                self._take_turn(line)
-            if line.uncounted:
-                self._count(line)
-            if line.end <= line.at:
-                self._end_piece(line)
+            line = self._ready.popleft()
+            record = self._begin(line, worker)
             if record is None:
                 continue
-            self._at_work += 1
-            if ready and len(self._starting) <= self._at_work:
-                self._employ()
             try:
                 if (work := self._handle(record)) is None:
                     raise no_coroutine_function(self._handle)
                 await work
             except BaseException as error:
-                self._progress.leave(part, record.offset)
+                self._progress.leave(worker.work, record.offset)
                 self._give_up(error, record)
                 raise
             else:
-                self._progress.acknowledge(part, record.offset)
+                self._progress.acknowledge(worker.work, record.offset)
             finally:
-                self._working[me] = None
-                self._at_work -= 1
-                line.finish(record)
-                if line.is_short:
-                    self._refill(line)
-                self._take_turn(line)
-                if self._waiting_bytes >= self._room:
-                    self._moved.set()
+                self._finish(line, worker, record)
+
+    async def _look(self) -> bool:
+        """Give other tasks a turn, and look whether the member has its partitions.
+
+        True: a record follows, however long it took.
+        """
+        session, source = self._session, self._source
+        now = self._real_clock()
+        self._until = min(session.ends, source.turn_began + tuning.LONGEST_WORKERS_TURN)
+        if now < self._until:
+            return True  # another one has just looked
+        async with self._pause:  # meanwhile none of the others begins with a record
+            await source.pause()
+        session.look()
+        if session.silent and self._taking.done():  # an answer may never come
+            self.drop([*self._lines])
+            return False
+        await session.answer()
+        return self._real_clock() < session.ends
+
+    def _begin(self, line: _Line, worker: _Worker) -> ConsumerRecord | None:
+        """Take the next record of a line, whose turn it is; None: none may begin."""
+        line.is_queued = False
+        record = line.begin()
+        if record is not None:
+            worker.record, worker.work = record, line.work
+            line.work.begin(record.offset, self._clock())
+            self._take_turn(line)
+        if line.uncounted:
+            self._count(line)
+        if line.end <= line.at:
+            self._end_piece(line)
+        if record is not None:
+            self._at_work += 1
+            if self._ready and len(self._starting) <= self._at_work:
+                self._employ()
+        return record
+
+    def _finish(self, line: _Line, worker: _Worker, record: ConsumerRecord) -> None:
+        """The handler has returned, or failed."""
+        worker.record = None
+        self._at_work -= 1
+        line.finish(record)
+        if line.is_short:
+            self._refill(line)
+        self._take_turn(line)
+        if self._waiting_bytes >= self._room:
+            self._moved.set()
 
     def _give_up(self, error: BaseException, record: ConsumerRecord) -> None:
         """A handler has failed: no other begins, unless its task is to end."""
@@ -549,6 +583,7 @@ class Workers:
         """Cancel the handlers that work on ``partitions``, which are lost."""
         self.drop(partitions)
         partitions = frozenset(partitions)
-        for task, record in self._working.items():
+        for task, worker in self._working.items():
+            record = worker.record
             if record is not None and record.topic_partition in partitions:
                 task.cancel()

@@ -103,7 +103,7 @@ class Member:
         self.consumer._state = "started"
         self.consumer._client = SimpleNamespace(check_usable=lambda: None)  # type: ignore[assignment]
         self.consumer._assignment = self.assignment
-        session: Any = SimpleNamespace(wake=lambda: None, clock=lambda: 0.0)
+        session: Any = SimpleNamespace(wake=lambda: None, clock=lambda: 0.0, real_clock=lambda: 0.0)
 
         async def handle(record: ConsumerRecord) -> None: ...
 
