@@ -50,7 +50,9 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
     TransactionAbortedError,
+    kafka_error,
 )
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff, Pace
 from aioproducer.foundation.logs import RoomLogger, counted
@@ -65,6 +67,33 @@ _SENT: Final = BatchPhase.SENT
 _FIRST_APPEND_TIME_MS: Final = 86_400_000
 """A log append time in the first day of 1970 is a placeholder, which no clock of a broker shows.
 The records keep their own timestamps."""
+
+
+class SharedAppends:
+    """Notices batches that another process has written in a transaction of several processes.
+
+    All of them number batches with one producer id and epoch. If two write to one partition, a
+    broker takes a batch of one for a retry of the other's, and answers as if it had written it. But
+    then it answers with the time of the batch that it has, and an append to a topic with
+    ``CreateTime`` has none. So either all batches for a topic have a time (``LogAppendTime``), or
+    none has.
+
+    Source: ``UnifiedLog.append``, which answers with ``BatchMetadata.timestamp`` for a duplicate.
+    """
+
+    def __init__(self) -> None:
+        self._have_time: dict[str, bool] = {}
+
+    def refuses(self, batch: ProducerBatch, base_offset: BigInt, append_time_ms: BigInt) -> bool:
+        """True if some of the topic's batches were written here, and others by another process.
+
+        ``append_time_ms``: -1 for none. An earlier attempt of ``batch`` has its timestamp.
+        """
+        unknown: bool = base_offset < 0  # a duplicate that is known to be in the log
+        if batch.uncertain and (unknown or append_time_ms == batch.builder.max_timestamp_ms):
+            return False
+        has_time: bool = unknown or append_time_ms >= 0
+        return self._have_time.setdefault(batch.topic_partition.topic, has_time) is not has_time
 
 
 class BatchCompleter:
@@ -94,6 +123,9 @@ class BatchCompleter:
         self._refresher = refresher
         self._backoff = backoff
         self._transactions = transactions
+        joined = transactions is not None and transactions.joined
+        self._shared: SharedAppends | None = SharedAppends() if joined else None
+        """None: no other process writes with this producer id and epoch."""
 
     def complete(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
@@ -119,12 +151,16 @@ class BatchCompleter:
         now: float,
     ) -> None:
         """Settle a batch that is in the log; see :class:`Deliver`."""
+        if log_append_time_ms < _FIRST_APPEND_TIME_MS:
+            log_append_time_ms = -1
+        shared = self._shared
+        if shared is not None and shared.refuses(batch, base_offset, log_append_time_ms):
+            self._fail(batch, _written_by_another(batch), True, {}, now)
+            return
         gaps = self.gaps
         if batch.partition.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
-        if log_append_time_ms < _FIRST_APPEND_TIME_MS:
-            log_append_time_ms = -1
         self._late_results.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
         outcomes = self._topic_outcomes
         outcomes.delivered_records += batch.builder.count
@@ -406,6 +442,15 @@ class BatchCompleter:
         self._topic_outcomes.failed(topic, count, error, now)
         self.gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
+
+
+def _written_by_another(batch: ProducerBatch) -> ProducerError:
+    where = batch.topic_partition
+    return kafka_error(
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        f"{where}: the broker already had batches with these sequence numbers: another process has "
+        "written to the partition in the same transaction. Each partition may have one writer",
+    )
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aioproducer.engine.client.requests import MetadataRequest
+from aioproducer.engine.sender import completer
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     BrokerConnectionError,
     DeliveryTimeoutError,
+    DuplicateSequenceNumberError,
     InvalidRecordError,
     KafkaError,
     OutOfOrderSequenceNumberError,
@@ -23,7 +25,7 @@ from aioproducer.errors import (
     TransactionAbortedError,
 )
 from tests.support.responses import identity_response
-from tests.support.world import BACKOFF, DELIVERY
+from tests.support.world import BACKOFF, DELIVERY, PAYMENTS
 from tests.unit.sender.transactions import written
 from tests.unit.sender.world import identified, running, states, transactional
 
@@ -113,6 +115,64 @@ async def test_a_response_without_an_error_delivers_a_batch_that_may_not_be_retr
         await world.answer(world.one(ProduceRequest), log_append_time=written)
         found = future.result()
         assert (found.offset, found.timestamp_ms) == (42, 1_700_000_000_000)
+
+
+APPENDED, KNOWN = None, EPOCH + timedelta(milliseconds=1_700_000_000_000)
+"""The time with which a broker answers: none for an append, an earlier batch's for a duplicate."""
+
+
+@pytest.mark.parametrize(
+    ("times", "fails"),
+    [
+        ((APPENDED, APPENDED), False),
+        ((KNOWN, KNOWN), False),  # of a topic with LogAppendTime, or all by an earlier attempt
+        ((APPENDED, KNOWN), True),
+        ((KNOWN, APPENDED), True),
+    ],
+)
+async def test_batches_that_another_process_wrote_in_a_joined_transaction_are_noticed(
+    times: tuple[datetime | None, ...], *, fails: bool
+) -> None:
+    async with transactional(version=2, ready=False, joined=PAYMENTS) as world:
+        for partition, time in enumerate(times):
+            future = world.send(partition=partition)
+            await world.turn()
+            await world.answer(world.one(ProduceRequest), log_append_time=time)
+        if not fails:
+            assert future.result().offset == 42
+            return
+        with pytest.raises(DuplicateSequenceNumberError, match=r"orders-1: .* another process has"):
+            future.result()
+        assert world.state() is TransactionState.ABORTABLE_ERROR
+
+
+@pytest.mark.parametrize(("earlier_ms", "fails"), [(1, False), (1_700_000_000_000, True)])
+async def test_a_duplicate_after_a_retry_is_an_earlier_attempt_if_it_has_its_timestamp(
+    earlier_ms: int, *, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completer, "_FIRST_APPEND_TIME_MS", 0)  # the records' timestamp is 1
+    async with transactional(version=2, ready=False, joined=PAYMENTS) as world:
+        world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest))
+        future = world.send()
+        await world.turn()
+        lost = world.one(ProduceRequest)
+        await world.complete(lost, error=BrokerConnectionError("broken"))
+        await world.turn(BACKOFF * 1.1)
+        known = EPOCH + timedelta(milliseconds=earlier_ms)
+        await world.answer(world.one(ProduceRequest), log_append_time=known)
+        assert (future.exception() is not None) is fails
+
+
+async def test_duplicates_are_delivered_in_a_transaction_of_one_process() -> None:
+    async with transactional(version=2) as world:
+        world.manager.begin()
+        for time in (APPENDED, KNOWN):
+            future = world.send()
+            await world.turn()
+            await world.answer(world.one(ProduceRequest), log_append_time=time)
+            assert future.result().offset == 42
 
 
 async def test_records_that_the_broker_refused_get_their_own_errors() -> None:
