@@ -12,41 +12,41 @@ has one task, so the topic can have any number of partitions.
 
 import os
 import sys
-import time
 
 from pyspark.sql import SparkSession
 
-from aioproducer.spark import register
+from aioproducer.spark import WriteReport, foreach_batch, run_stream
 
 
 def main(checkpoint: str, bootstrap_servers: str) -> None:
     """Write numbers until the program is stopped."""
     spark = SparkSession.builder.appName("numbers").getOrCreate()
-    written = register(spark)
     numbers = (
         spark.readStream.format("rate")
         .option("rowsPerSecond", 1_000)
         .option("numPartitions", 1)
         .load()
     )
-    query = (
-        numbers.selectExpr("cast(value as string) as value")
-        .writeStream.format("aioproducer")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("topic", "numbers")
-        .option("delivery.guarantee", "exactly_once")
-        .option("sink.id", "numbers-example")
-        .option("checkpointLocation", checkpoint)
-        .start()
+    publish = foreach_batch(
+        on_report=print_report,
+        **{
+            "kafka.bootstrap.servers": bootstrap_servers,
+            "topic": "numbers",
+            "delivery.guarantee": "exactly_once",
+            "sink.id": "numbers-example",
+        },
     )
-    printed = -1
-    while query.isActive:
-        for (_, batch), report in written.items():
-            if batch > printed:
-                print(f"micro-batch {batch}: {report}", flush=True)
-                printed = batch
-        time.sleep(0.2)
-    query.awaitTermination()  # raises the query's error
+    writer = (
+        numbers.selectExpr("cast(value as string) as value")
+        .writeStream.foreachBatch(publish)
+        .option("checkpointLocation", checkpoint)
+    )
+    run_stream(writer.start)  # restarts the query if tasks or executors are lost
+
+
+def print_report(batch: int, report: WriteReport) -> None:
+    """Print one line for a micro-batch."""
+    print(f"micro-batch {batch}: {report}", flush=True)
 
 
 if __name__ == "__main__":

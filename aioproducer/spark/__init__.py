@@ -12,7 +12,8 @@ try:
 
     from aioproducer.spark.dataframes import encode_columns, repartition_by_key
     from aioproducer.spark.driver import PublishError, publish_dataframe
-    from aioproducer.spark.executors import foreach_batch, publish_partitions
+    from aioproducer.spark.exactly_once import RetriableWriteError, RowsNotWrittenError
+    from aioproducer.spark.executors import foreach_batch, publish_partitions, run_stream
     from aioproducer.spark.producer_pool import get_pooled_producer
     from aioproducer.spark.report import (
         PublishProgress,
@@ -32,6 +33,8 @@ __all__ = [
     "KafkaDataSource",
     "PublishError",
     "PublishProgress",
+    "RetriableWriteError",
+    "RowsNotWrittenError",
     "WriteReport",
     "WrittenBatches",
     "encode_columns",
@@ -42,6 +45,7 @@ __all__ = [
     "register",
     "repartition_by_key",
     "rich_progress",
+    "run_stream",
 ]
 
 

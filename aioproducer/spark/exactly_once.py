@@ -9,15 +9,30 @@ Spark runs these steps in processes of their own, between which only their resul
 3. :func:`commit` adds the next marker and commits, so rows and marker become visible together.
 
 A batch that comes again after its commit finds its marker and writes nothing.
+
+A task that fails reports the reason as its outcome (:class:`TaskFailure`), so the commit's side
+raises it. If the task raised it, Spark would run the task again, in vain, and show that error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from aioproducer.errors import IllegalStateError, ProducerError
+from aioproducer.errors import (
+    DuplicateSequenceNumberError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    MetadataTimeoutError,
+    OutOfOrderSequenceNumberError,
+    ProducerError,
+    ProducerFencedError,
+    ProducerTimeoutError,
+    TransactionAbortableError,
+)
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
 from aioproducer.spark.plan import SinkPlan
@@ -36,6 +51,74 @@ _UNKNOWN: Final = "?"
 ADVICE: Final = (
     "use aioproducer.spark.repartition_by_key(), which gives each Kafka partition one task"
 )
+REPEAT: Final = (
+    "Nothing of the write is visible. Repeat it as a whole: publish_partitions(), foreach_batch() "
+    "and, for a query, run_stream() of aioproducer.spark do so"
+)
+
+
+class RowsNotWrittenError(ProducerError):
+    """Rows could not be written. The text says it all: Spark passes on nothing else."""
+
+
+class RetriableWriteError(ProducerError):
+    """A write with ``exactly_once`` failed, and may succeed if it is repeated as a whole.
+
+    A task or an executor was lost, or brokers were not available. Nothing of the write is visible,
+    unless a commit has no answer: then the marker tells the repetition.
+    """
+
+
+class FailureKind(StrEnum):
+    """What a repetition of the whole write can do about a failure."""
+
+    FINAL = "final"
+    """Nothing: it would fail again."""
+    RETRIABLE = "retriable"
+    FENCED = "fenced"
+    """The transaction was ended by somebody else, whose reason counts more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """The reason that a task did not write its rows."""
+
+    text: str
+    kind: FailureKind
+
+    @classmethod
+    def of(cls, task: int, error: BaseException) -> TaskFailure:
+        """``error``: what ended the task number ``task``."""
+        text = str(error) if isinstance(error, RowsNotWrittenError) else _named(error)
+        return cls(f"task {task}: {text}", kind_of(error))
+
+
+def kind_of(error: BaseException) -> FailureKind:
+    """What a repetition can do about ``error``, by the first cause that tells."""
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, _FENCED):
+            return FailureKind.FENCED
+        if isinstance(each, MetadataTimeoutError):  # a topic that does not exist
+            return FailureKind.FINAL
+        if isinstance(each, _RETRIABLE) or (isinstance(each, ProducerError) and each.retriable):
+            return FailureKind.RETRIABLE
+        each = each.__cause__
+    return FailureKind.FINAL
+
+
+_FENCED: Final = (InvalidProducerEpochError, ProducerFencedError, InvalidTxnStateError)
+_RETRIABLE: Final = (
+    DuplicateSequenceNumberError,
+    OutOfOrderSequenceNumberError,
+    ProducerTimeoutError,
+    RetriableWriteError,
+    TransactionAbortableError,
+)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +144,8 @@ class Begun:
         """True if ``batch`` was committed before. None: a batch write without a number.
 
         Raises:
-            IllegalStateError: the marker does not fit: it is another query's, a batch was left
-                out, or ``batch`` is older than the last.
+            IllegalStateError: the marker does not fit: two queries use one ``sink.id``, a
+                checkpoint was deleted or restored, or batches were left out.
         """
         sink = f"sink.id {self.handle.transactional_id!r}"
         query = batch.query if batch else ""
@@ -76,27 +159,53 @@ class Begun:
                     batch.number,
                 )
             return False
+        last = self.next_batch - 1
         if self.query not in (query, _UNKNOWN):
-            its, mine = (
-                f"the streaming query {each}" if each else "a batch write"
-                for each in (self.query, query)
-            )
-            raise IllegalStateError(
-                f"{sink} belongs to {its}, and this is {mine}: set another sink.id "
-                "here (a query with a new checkpoint is another query)"
-            )
+            raise IllegalStateError(f"{sink} belongs to {_writer(self.query)}, {_other(batch)}")
         if batch is None:
             return False
-        last = self.next_batch - 1
-        if batch.number < last or (batch.query and batch.number > self.next_batch):
-            # Spark only replays the last batch.
+        if batch.query and batch.number > self.next_batch:
+            left_out = _numbers(self.next_batch, batch.number - 1)
             raise IllegalStateError(
                 f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
-                "the checkpoint is older than the written batches (restored or "
-                "copied), sink.batch.id does not grow, or micro-batches were written "
-                "without this sink. If this is intended, use a new sink.id"
+                f"{left_out} did not pass this sink. The query ran with at_least_once, with "
+                "another sink.id or with another sink meanwhile. To go on from here, use a new "
+                "sink.id"
+            )
+        if batch.number < last:  # Spark only replays the last batch
+            older = (
+                "the query's checkpoint is older than the written batches, because it was restored "
+                "or copied. To write them again, use a new sink.id"
+                if batch.query
+                else "sink.batch.id does not grow"
+            )
+            raise IllegalStateError(
+                f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
+                f"{older}"
             )
         return batch.number < self.next_batch
+
+
+def _writer(query: str) -> str:
+    return f"the streaming query {query}" if query else "batch writes"
+
+
+def _other(batch: Batch | None) -> str:
+    """Who uses a ``sink.id`` that belongs to another one."""
+    if batch is None or not batch.query:
+        return "and this is a batch write: each sink needs its own sink.id"
+    mine = f"and this is batch {batch.number} of {_writer(batch.query)}: "
+    if batch.number:
+        return mine + "two queries use it at a time, and each needs its own sink.id"
+    return mine + (
+        "two queries use it, or this is a query whose checkpoint was deleted or moved, which makes "
+        "it another query. Set a new sink.id; a new checkpoint begins where its source begins, so "
+        "rows can be there twice"
+    )
+
+
+def _numbers(first: int, last: int) -> str:
+    return f"batch {first}" if first == last else f"batches {first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +213,11 @@ class TaskOutcome:
     """The result of a task."""
 
     report: WriteReport
+    """Of a task that failed: the partitions that it wrote to, without records."""
     begun: Begun | None = None
     """The transaction, with exactly_once."""
     batch: Batch | None = None
+    failure: TaskFailure | None = None
 
 
 def begin(plan: SinkPlan) -> Begun:
@@ -114,22 +225,30 @@ def begin(plan: SinkPlan) -> Begun:
 
     Raises:
         ProducerError: the coordinator refused, with the reason (a ``transaction.timeout.ms`` above
-            the broker's ``transaction.max.timeout.ms``), or was not there within ``max.block.ms``.
+            the broker's ``transaction.max.timeout.ms``).
+        RetriableWriteError: no coordinator was there within ``max.block.ms``.
         IllegalStateError: another application uses the group ``sink.id``.
     """
     place = _marker_place(plan)
-    with Producer(plan.config(transactional_id=plan.sink_id)) as producer:
-        producer.partitions_for(plan.marker_topic)  # raises now if it does not exist
-        producer.init_transactions()  # first: it settles the write before
-        marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
-        if marker is not None and not marker.metadata.startswith(_SIGNATURE):
-            raise IllegalStateError(
-                f"the group {plan.sink_id!r} has an offset of {place} that is not a marker "
-                f"({marker.offset}): a consumer uses that group.id, or the "
-                "offset was set by hand; give the sink another sink.id"
-            )
-        producer.begin_transaction(shared=True)
-        handle = producer.transaction_handle(hand_over=True)
+    try:
+        with Producer(plan.config(transactional_id=plan.sink_id)) as producer:
+            producer.partitions_for(plan.marker_topic)  # raises now if it does not exist
+            producer.init_transactions()  # first: it settles the write before
+            marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
+            if marker is not None and not marker.metadata.startswith(_SIGNATURE):
+                raise IllegalStateError(
+                    f"the group {plan.sink_id!r} has an offset of {place} that is not a marker "
+                    f"({marker.offset}): a consumer uses that group.id, or the "
+                    "offset was set by hand; give the sink another sink.id"
+                )
+            producer.begin_transaction(shared=True)
+            handle = producer.transaction_handle(hand_over=True)
+    except ProducerError as error:
+        if kind_of(error) is FailureKind.FINAL:
+            raise
+        raise RetriableWriteError(
+            f"sink.id {plan.sink_id!r}: the transaction could not begin: {_named(error)}"
+        ) from error
     if marker is None:
         return Begun(handle, None, "")
     return Begun(handle, marker.offset, marker.metadata.removeprefix(_SIGNATURE))
@@ -147,8 +266,14 @@ def commit(
 
     Raises:
         IllegalStateError: two tasks wrote into one partition, or not all for the same plan.
-        ProducerError: it could not be committed, or nobody knows whether it was.
+        RowsNotWrittenError: a task failed, and would fail again.
+        RetriableWriteError: a task failed, or the commit of a write with a number, and the write
+            may be repeated.
+        ProducerError: a write without a number could not be committed, or nobody knows whether it
+            was.
     """
+    _check_partitions(outcomes)
+    _check_failures(plan, outcomes)
     begun, batch = _agreed(outcomes, number) if outcomes else _without_tasks(plan, number, begun)
     if begun.is_written(batch):
         logger.warning(
@@ -157,15 +282,22 @@ def commit(
             batch.number if batch else "",
         )
         return WriteReport()
-    _check_partitions(outcomes)
     report = WriteReport.of(outcome.report for outcome in outcomes)
     if batch is None and not report.records:
         return report  # nobody has opened the transaction
-    with Producer(plan.config(), transaction=begun.handle) as producer:
-        if batch is not None:
-            marker = OffsetAndMetadata(batch.number + 1, _SIGNATURE + batch.query)
-            producer.send_offsets_to_transaction({_marker_place(plan): marker}, plan.sink_id)
-        producer.commit_transaction()
+    try:
+        with Producer(plan.config(), transaction=begun.handle) as producer:
+            if batch is not None:
+                marker = OffsetAndMetadata(batch.number + 1, _SIGNATURE + batch.query)
+                producer.send_offsets_to_transaction({_marker_place(plan): marker}, plan.sink_id)
+            producer.commit_transaction()
+    except ProducerError as error:
+        if batch is None or kind_of(error) is FailureKind.FINAL:
+            raise
+        raise RetriableWriteError(
+            f"sink.id {plan.sink_id!r}: batch {batch.number} was not committed, or nobody knows: "
+            f"{_named(error)}. Repeat it: its marker tells whether it was"
+        ) from error
     return report
 
 
@@ -221,3 +353,24 @@ def _check_partitions(outcomes: Iterable[TaskOutcome]) -> None:
                     f"rows of one as duplicates of the other's: {ADVICE}"
                 )
             seen.add(place)
+
+
+def _check_failures(plan: SinkPlan, outcomes: Sequence[TaskOutcome]) -> None:
+    """Raise the failure that explains the others."""
+    failures = [each.failure for each in outcomes if each.failure is not None]
+    for kind in FailureKind:
+        its = [each for each in failures if each.kind is kind]
+        if not its:
+            continue
+        more = f" (and {len(its) - 1} more such tasks)" if len(its) > 1 else ""
+        if kind is FailureKind.FINAL:
+            raise RowsNotWrittenError(f"{its[0].text}{more}")
+        why = ""
+        if kind is FailureKind.FENCED:
+            timeout = plan.config().transaction_timeout_ms
+            why = (
+                f" (the transaction had been ended: another query, job or driver began a write "
+                f"with sink.id {plan.sink_id!r}, which belongs to one sink; or the write took "
+                f"longer than kafka.transaction.timeout.ms, {timeout} ms; or a task of it was lost)"
+            )
+        raise RetriableWriteError(f"{its[0].text}{why}{more}. {REPEAT}")

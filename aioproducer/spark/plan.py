@@ -76,7 +76,15 @@ _PREFIX: Final = "kafka."
 _BATCH_SIZE: Final = "262144"
 """The default of ``batch.size``, in bytes: a task hands over megabytes at once. With Kafka's own,
 16 KB, a write takes longer; a megabyte is no better where rows have keys."""
-_OWN: Final = ("delivery.guarantee", "sink.id", "sink.batch.id", "sink.marker.topic")
+_OWN: Final = (
+    "delivery.guarantee",
+    "sink.id",
+    "sink.batch.id",
+    "sink.marker.topic",
+    "sink.attempts",
+)
+_ATTEMPTS: Final = 4
+"""The default of ``sink.attempts``: that of ``spark.task.maxFailures``."""
 _READ: Final = ("topic", "includeheaders", *_OWN)
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 """The default of ``transaction.timeout.ms``; Kafka's minute is short for a write."""
@@ -128,6 +136,8 @@ class SinkPlan:
     """The id of a write that is no micro-batch: writes with the same id are written once."""
     marker_topic: str = ""
     """The topic under whose partition 0 the group has the marker; no row goes there for it."""
+    attempts: int = _ATTEMPTS
+    """How often the driver's functions write, until they give up."""
     encodings: Mapping[str, ColumnEncoding] = field(default_factory=dict)
     """The encodings of the columns that have a format."""
 
@@ -184,7 +194,8 @@ def plan_write(
         properties=_properties(given, guarantee),
         guarantee=guarantee,
         sink_id=given.get("sink.id", ""),
-        batch_id=_batch_id(given),
+        batch_id=_number(given, "sink.batch.id"),
+        attempts=_number(given, "sink.attempts", least=1) or _ATTEMPTS,
         marker_topic=given.get("sink.marker.topic", rows.topic or ""),
     )
     if plan.exactly_once and not plan.marker_topic:
@@ -335,12 +346,13 @@ def _guarantee(given: Mapping[str, str]) -> Guarantee:
     return guarantee
 
 
-def _batch_id(given: Mapping[str, str]) -> int | None:
-    said = given.get("sink.batch.id")
+def _number(given: Mapping[str, str], name: str, least: int = 0) -> int | None:
+    said = given.get(name)
     if said is None:
         return None
-    if not said.isdecimal():
-        raise ConfigError(f"sink.batch.id is {said!r}; it must be an increasing number, 0 or more")
+    if not said.isdecimal() or int(said) < least:
+        kind = "an increasing number" if name == "sink.batch.id" else "a number"
+        raise ConfigError(f"{name} is {said!r}; it must be {kind}, {least} or more")
     return int(said)
 
 

@@ -73,7 +73,8 @@ class TaskPartitions:
         self._task = task
         self._shift = shift
         self._attempt = attempt
-        self._begun: set[TopicPartition] = set()
+        self.begun: set[TopicPartition] = set()
+        """The partitions that rows were sent to; what became of them is not known here."""
 
     def parts(
         self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int]
@@ -88,8 +89,8 @@ class TaskPartitions:
         starts = []
         for partition in pc.unique(column).to_pylist():
             place = TopicPartition(topic, partition)
-            if place not in self._begun:
-                self._begun.add(place)
+            if place not in self.begun:
+                self.begun.add(place)
                 its = pc.indices_nonzero(pc.equal(column, partition))
                 starts.append(its[: 1 + self._attempt % min(len(its), _LONGEST_START)])
         if starts:

@@ -9,14 +9,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from time import monotonic
 from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from aioproducer.engine.bulk.send_report import SendReport
-from aioproducer.errors import IllegalStateError, OutOfOrderSequenceNumberError, ProducerError
-from aioproducer.spark.exactly_once import ADVICE, Batch, Begun, TaskOutcome, abort
+from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
+from aioproducer.errors import (
+    DuplicateSequenceNumberError,
+    IllegalStateError,
+    OutOfOrderSequenceNumberError,
+    ProducerError,
+)
+from aioproducer.spark.exactly_once import (
+    REPEAT,
+    Batch,
+    Begun,
+    RetriableWriteError,
+    RowsNotWrittenError,
+    TaskFailure,
+    TaskOutcome,
+    abort,
+)
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.producer_pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
@@ -30,9 +45,8 @@ _AT_ONCE: Final = 8 * 1024 * 1024
 _TOPICS_AT_ONCE: Final = 32
 """The topics of one call: each of them waits until its rows are in Kafka."""
 
-
-class RowsNotWrittenError(ProducerError):
-    """A task could not write its rows. The text says it all: Spark passes on nothing else."""
+_READING_ON_SECONDS: Final = 5.0
+"""The longest time for which a failed task reads on, so that its reason reaches the driver."""
 
 
 @dataclass(slots=True)
@@ -117,10 +131,10 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _not_written(topic: str, failed: int, of: int, error: BaseException) -> RowsNotWrittenError:
     advice = ""
-    if isinstance(error, OutOfOrderSequenceNumberError):
+    if isinstance(error, OutOfOrderSequenceNumberError | DuplicateSequenceNumberError):
         advice = (
-            f" (another task has written into its partition: {ADVICE}; or Spark has run the task "
-            "again: repeat the whole write)"
+            " (an earlier attempt of the task has written into its partition: Spark runs a stage "
+            "again after it has lost shuffle files)"
         )
     return RowsNotWrittenError(
         f"{failed} of {of} rows for topic {topic!r} were not written: "
@@ -178,35 +192,50 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
             return TaskOutcome(RowWriter(pooled, plan).write(rows), None, attempt.batch)
     if attempt.number > 0:
         # Nothing is aborted: by spark.speculation the first attempt may be well.
-        raise IllegalStateError(
-            f"task {attempt.task} runs again (attempt {attempt.number}), after a "
-            "failure or by spark.speculation. With exactly_once the whole write must "
-            "be repeated: brokers would treat the rows of this attempt as duplicates of the first "
-            "attempt's. Turn spark.speculation off, and look for the "
-            "error of attempt 0 in Spark's log; with spark.task.maxFailures=1 Spark "
-            "raises that error"
+        raise RetriableWriteError(
+            f"task {attempt.task} runs again (attempt {attempt.number}), because Spark lost its "
+            "first attempt or an executor, or by spark.speculation, which must be off. Brokers "
+            "would take its rows for duplicates of the first attempt's. For the cause look for "
+            f"'Lost task {attempt.task}.0' in the driver's log. {REPEAT}"
         )
-    try:
-        return _run_in_transaction(plan, begun, attempt, rows)
-    except BaseException:
-        # No batch with a failed task is committed, so nobody has to wait for its end. In version 1
-        # of the protocol the same epoch could still commit, so there the commit's side aborts.
-        if begun.handle.version >= 2:
-            abort(plan, begun)
-        raise
-
-
-def _run_in_transaction(
-    plan: SinkPlan, begun: Begun, attempt: Attempt, rows: Iterator[pa.RecordBatch]
-) -> TaskOutcome:
-    if begun.is_written(attempt.batch):
-        for _ in rows:
-            pass  # Spark waits for its rows to be read
-        return TaskOutcome(WriteReport(), begun, attempt.batch)
     # Epochs of version 2 grow by two for each transaction.
     write = begun.handle.epoch // begun.handle.version
     shift = write if attempt.batch is None else attempt.batch.number
     partitions = TaskPartitions(attempt.task, shift, attempt.id)
-    with Producer(plan.config(), transaction=begun.handle) as producer:
-        report = RowWriter(producer, plan, partitions).write(rows)
+    try:
+        report = _run_in_transaction(plan, begun, attempt, partitions, rows)
+    except BaseException as error:
+        # No batch with a failed task is committed, so nobody has to wait for its end. In version 1
+        # of the protocol the same epoch could still commit, so there the commit's side aborts.
+        if begun.handle.version >= 2:
+            abort(plan, begun)
+        if not isinstance(error, Exception):
+            raise
+        _read_on(rows, error)
+        failure = TaskFailure.of(attempt.task, error)
+        begun_in = dict.fromkeys(partitions.begun, OffsetRange(-1, -1, 0))
+        return TaskOutcome(WriteReport(0, begun_in), begun, attempt.batch, failure)
     return TaskOutcome(report, begun, attempt.batch)
+
+
+def _run_in_transaction(
+    plan: SinkPlan,
+    begun: Begun,
+    attempt: Attempt,
+    partitions: TaskPartitions,
+    rows: Iterator[pa.RecordBatch],
+) -> WriteReport:
+    if begun.is_written(attempt.batch):
+        for _ in rows:
+            pass  # Spark waits for its rows to be read
+        return WriteReport()
+    with Producer(plan.config(), transaction=begun.handle) as producer:
+        return RowWriter(producer, plan, partitions).write(rows)
+
+
+def _read_on(rows: Iterator[pa.RecordBatch], error: Exception) -> None:
+    """Read all rows, as Spark waits for that. Raises ``error`` if they are too many."""
+    until = monotonic() + _READING_ON_SECONDS
+    for _ in rows:
+        if monotonic() > until:
+            raise error

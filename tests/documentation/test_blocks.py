@@ -267,6 +267,7 @@ def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(spark, "publish_partitions", publish_partitions)
     monkeypatch.setattr(spark, "repartition_by_key", lambda df, partitions: df)
     monkeypatch.setattr(spark, "encode_columns", encode_columns)
+    monkeypatch.setattr(spark, "run_stream", lambda start: start())
     names: dict[str, Any] = {"df": SimpleNamespace(selectExpr=lambda *_: names["df"])}
     session = SimpleNamespace(SparkSession=SimpleNamespace(builder=FakeBuilder()))
     monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))

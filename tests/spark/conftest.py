@@ -67,7 +67,7 @@ def start_spark(
     }
 
     def start() -> SparkSession:
-        return sessions.start(settings=settings)
+        return sessions.start("local[2,4]", settings)  # Spark's own number of attempts
 
     yield start
     if (session := SparkSession.getActiveSession()) is not None:

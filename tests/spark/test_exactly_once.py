@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,12 +20,20 @@ from pyspark.sql.functions import lit, raise_error
 from aioproducer import sync
 from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import IllegalStateError, ProducerError
-from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
+from aioproducer.spark import (
+    RetriableWriteError,
+    RowsNotWrittenError,
+    foreach_batch,
+    publish_partitions,
+    register,
+    repartition_by_key,
+    run_stream,
+)
 from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.rows import TaskPartitions
-from aioproducer.spark.task import RowsNotWrittenError, RowWriter
+from aioproducer.spark.task import RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.transactional import nothing_is_open, read, visible
 from tests.spark.sink import (
@@ -106,7 +116,7 @@ async def test_a_new_checkpoint_with_an_old_sink_id_is_noticed(
     rows = numbers_in_files(spark, tmp_path / "rows", files=2)
     sink.stream(rows, tmp_path / "checkpoint")
     with pytest.raises(
-        StreamingQueryException, match=r"belongs to the streaming query .* set another sink\.id"
+        StreamingQueryException, match=r"belongs to the streaming query .* was deleted or moved"
     ):
         sink.stream(rows, tmp_path / "other")
     assert await sink.committed() == list(range(100))
@@ -123,7 +133,7 @@ async def test_a_batch_that_was_left_out_is_noticed(
     sink.stream(rows, tmp_path / "checkpoint")
     add_file(tmp_path / "rows", range(10))
     sink.options |= {"delivery.guarantee": "exactly_once", "sink.id": sink_id}
-    with pytest.raises(StreamingQueryException, match="all batches up to 1, and this is batch 3"):
+    with pytest.raises(StreamingQueryException, match="batch 2 did not pass this sink"):
         sink.stream(rows, tmp_path / "checkpoint")
 
 
@@ -325,7 +335,7 @@ async def test_a_checkpoint_that_is_older_than_what_was_written_is_noticed(
         add_file(tmp_path / "rows", range(10))
     sink.stream(rows, tmp_path / "checkpoint")
     add_file(tmp_path / "rows", range(10))
-    with pytest.raises(StreamingQueryException, match="the checkpoint is older than the written"):
+    with pytest.raises(StreamingQueryException, match="checkpoint is older than the written"):
         sink.stream(rows, tmp_path / "copy")
 
 
@@ -361,6 +371,133 @@ async def test_a_query_that_is_stopped_at_any_moment_goes_on(
     assert through is not None
     assert through >= 6
     assert written == list(range(100 * through))
+
+
+async def test_two_queries_that_use_one_sink_id_are_told(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    rows, its = numbers_in_files(spark, tmp_path / "rows", files=2), sink.options["sink.id"]
+    sink.stream(rows, tmp_path / "one")
+    sink.options["sink.id"] = f"other-{sink.topic}"
+    sink.stream(rows, tmp_path / "other")
+    add_file(tmp_path / "rows", range(10))
+    sink.options["sink.id"] = its
+    with pytest.raises(StreamingQueryException, match="two queries use it at a time"):
+        sink.stream(rows, tmp_path / "other")
+
+
+def fenced_once(sink: Sink, folder: Path, rows: DataFrame) -> DataFrame:
+    """Another one begins with the ``sink.id`` while the rows are read, the first time."""
+    plan, done = plan_write(sink.options, {"value": "string"}), folder / "fenced"
+
+    def fence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if not done.exists():
+                done.touch()
+                begin(plan)
+            yield batch
+
+    return rows.mapInArrow(fence, rows.schema)
+
+
+async def test_a_write_that_another_one_has_ended_says_so(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    rows = fenced_once(sink, tmp_path, numbers(spark, 1_000))
+    with pytest.raises(RetriableWriteError, match="another query, job or driver began a write"):
+        publish_partitions(rows, **sink.options, **{"sink.attempts": 1})
+    assert await sink.left_by_a_failure() == []
+
+
+def dies_once(folder: Path, rows: DataFrame) -> DataFrame:
+    """The Python worker that has the row ``77`` is killed, the first time."""
+    done = folder / "died"
+
+    def die(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            if "77" in batch["value"].to_pylist() and not done.exists():
+                done.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return rows.mapInArrow(die, rows.schema)
+
+
+async def test_a_write_whose_task_is_lost_is_repeated(
+    spark: SparkSession, sink: Sink, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    report = publish_partitions(dies_once(tmp_path, numbers(spark, 1_000)), **sink.options)
+    assert report.records == 1_000
+    assert "attempt 1 of 4 to write failed" in caplog.text
+    assert await sink.committed() == list(range(1_000))
+
+
+async def test_a_micro_batch_whose_task_is_lost_is_repeated_within_the_query(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    rows = dies_once(tmp_path, numbers_in_files(spark, tmp_path / "rows", files=3))
+    for_each_batch(rows, foreach_batch(**sink.options), tmp_path / "checkpoint")
+    assert await sink.committed() == list(range(150))
+    assert await sink.marker() == 3
+
+
+async def test_a_query_whose_task_is_lost_is_restarted(
+    spark: SparkSession, sink: Sink, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = dies_once(tmp_path, numbers_in_files(spark, tmp_path / "rows", files=3))
+    writer = rows.writeStream.format("aioproducer").options(**sink.options)
+    writer = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    query = run_stream(writer.start)
+    assert query.exception() is None
+    assert caplog.text.count("is restarted from its checkpoint") == 1
+    assert await sink.committed() == list(range(150))
+    assert await sink.marker() == 3
+
+
+async def test_a_query_that_a_restart_does_not_mend_ends_with_the_first_reason(
+    spark: SparkSession, sink: Sink, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = numbers_in_files(spark, tmp_path / "rows", files=1)
+    rows = rows.selectExpr("if(value = '7', repeat('x', 2000000), value) as value")
+    writer = rows.writeStream.format("aioproducer").options(**sink.options)
+    writer = writer.option("checkpointLocation", str(tmp_path / "c"))
+    with pytest.raises(StreamingQueryException, match=r"task \d: .*TooLargeError") as caught:
+        run_stream(writer.start)
+    assert "runs again" not in str(caught.value)
+    assert "restarted" not in caplog.text
+    with pytest.raises(RowsNotWrittenError, match=r"^task \d: .*TooLargeError"):
+        publish_partitions(
+            numbers(spark, 9).selectExpr("repeat('x', 2000000) as value"), **sink.options
+        )
+    assert await sink.left_by_a_failure() == []
+
+
+@pytest.mark.parametrize(("again", "fails"), [((3, 2, 1, 0), True), ((1, 0), False)])
+async def test_large_rows_of_a_stage_that_runs_again_are_not_taken_for_a_repetition(
+    sink: Sink, again: tuple[int, ...], *, fails: bool
+) -> None:
+    """Each fills a batch, so only the time of the answer tells attempts apart.
+
+    If the first attempt has written all rows, those of the second one are duplicates.
+    """
+    plan = plan_write(sink.options, {"value": "binary"})
+    begun = begin(plan)
+
+    def attempt(values: Iterable[int]) -> WriteReport:
+        rows = [b"%d".ljust(400_000) % value for value in values]
+        batch = pa.RecordBatch.from_pydict({"value": pa.array(rows, pa.binary())})
+        with sync.Producer(plan.config(), transaction=begun.handle) as producer:
+            return RowWriter(producer, plan, TaskPartitions(0, 0, 0)).write([batch])
+
+    assert attempt((0, 1)).records == 2
+    if fails:
+        with pytest.raises(RowsNotWrittenError, match="DuplicateSequenceNumberError"):
+            attempt(again)
+        begin(plan)
+        assert await sink.committed() == []
+    else:
+        commit(plan, [TaskOutcome(attempt(again), begun)], None)
+        assert await sink.committed() == [0, 1]
 
 
 @pytest.mark.parametrize(("written", "again"), [(100, 100), (30, 100), (7, 7)])

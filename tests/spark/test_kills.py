@@ -1,24 +1,35 @@
 """Processes of a cluster and of a query are killed: at each place that matters, and at random.
 
 Each run of the tests kills at random, ten times over 25 micro-batches. With ``-m soak`` processes
-are killed at each place, and twenty times over fifty micro-batches.
+are killed at each place, and twenty times over fifty micro-batches, and twenty queries lose
+executors.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from random import Random, SystemRandom
 
 import pytest
+from pyspark.sql import SparkSession
 
+from aioproducer.spark import publish_partitions, repartition_by_key
 from aioproducer.testing.kafka_cluster import KafkaCluster
+from benchmarks.spark import sessions
 from benchmarks.spark.kills.cluster_victims import ClusterVictims
 from benchmarks.spark.kills.driver import Settings
 from benchmarks.spark.kills.drivers import Run, Seen
-from benchmarks.spark.kills.random_kills import PARTITIONS, Outcome, Sink, run_under_kills
-from benchmarks.spark.kills.sinks import KEYED, OURS
+from benchmarks.spark.kills.random_kills import (
+    PARTITIONS,
+    Outcome,
+    Sink,
+    kill_all,
+    run_under_kills,
+)
+from benchmarks.spark.kills.sinks import KEYED, LARGE_ROWS, MICRO_BATCHES, OURS
 from benchmarks.spark.standalone import SETTINGS, StandaloneCluster
 from tests.kafka.transactional import offset_of, topics
 from tests.spark.killing import Kill, Plan, Point, Victim
@@ -33,9 +44,15 @@ def cluster() -> Iterator[StandaloneCluster]:
 
 
 async def killed_at_random(
-    kafka: KafkaCluster, victims: ClusterVictims, folder: Path, sink: Sink, batches: int, kills: int
+    kafka: KafkaCluster,
+    victims: ClusterVictims,
+    folder: Path,
+    sink: Sink,
+    batches: int,
+    kills: int,
+    seed: int | None = None,
 ) -> Outcome:
-    seed = SystemRandom().randrange(10**6)
+    seed = SystemRandom().randrange(10**6) if seed is None else seed
     print(f"seed {seed}")
     topic = f"killed-on-a-cluster-{seed}"
     await topics(kafka, topic, partitions=PARTITIONS)
@@ -62,7 +79,69 @@ async def test_an_executor_a_worker_and_the_master_are_killed(
     transactional: KafkaCluster, cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
     victims = ClusterVictims(cluster, ("executor", "worker", "master"))
-    await killed_at_random(transactional, victims, tmp_path, OURS, batches=5, kills=3)
+    outcome = await killed_at_random(transactional, victims, tmp_path, OURS, batches=5, kills=3)
+    assert outcome.starts == 1, "the query goes on"
+
+
+@pytest.fixture(scope="module")
+def lasting_cluster() -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(workers=2) as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [2], indirect=True)
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_query_survives_lost_executors(
+    transactional: KafkaCluster, lasting_cluster: StandaloneCluster, tmp_path: Path, seed: int
+) -> None:
+    victims = ClusterVictims(lasting_cluster, ("Python", "executor", "executor"))
+    sink = (OURS, KEYED, MICRO_BATCHES, LARGE_ROWS)[seed % 4]
+    outcome = await killed_at_random(
+        transactional, victims, tmp_path, sink, batches=8, kills=5, seed=seed
+    )
+    assert outcome.starts == 1, "the query never ends"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [2], indirect=True)
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_batches_survive_lost_executors(
+    transactional: KafkaCluster, cluster: StandaloneCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Large keyed rows: each is a batch of its own, and their shuffle files die with executors."""
+    seed = SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    random, rows = Random(seed), 200
+    if (session := SparkSession.getActiveSession()) is not None:
+        session.stop()  # there is one in a process
+    spark = sessions.start(cluster.url, SETTINGS)
+    try:
+        keyed = spark.range(0, rows, numPartitions=4).selectExpr(
+            "string(id) as key", "rpad(string(id), 300000, ' ') as value"
+        )
+        for write in range(10):
+            caplog.clear()
+            topic = f"batch-{seed}-{write}"
+            await topics(transactional, topic, partitions=PARTITIONS)
+            options = OURS.options(transactional.bootstrap_servers, topic)
+            writing = asyncio.create_task(
+                asyncio.to_thread(
+                    publish_partitions, repartition_by_key(keyed, PARTITIONS, tasks=2), **options
+                )
+            )
+            await asyncio.sleep(random.uniform(0, 4))
+            killed = kill_all(cluster.executors()[:1])
+            report = await writing
+            seen = Seen.of(transactional.bootstrap_servers, topic, PARTITIONS, rows)
+            again = caplog.text.count("to write failed")
+            print(f"write {write}: killed {killed}, repeated {again} times, {seen}")
+            assert (report.records, seen) == (rows, Seen(0, 0, 0))
+    finally:
+        spark.stop()
 
 
 @pytest.mark.slow

@@ -33,6 +33,10 @@ class Sink:
     """Of Spark."""
     keyed: bool = False
     """Whether rows have keys, and go to the tasks of their partitions."""
+    rows: int = ROWS
+    """In each micro-batch."""
+    row_bytes: int = 0
+    """The least size of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,8 @@ def run_under_kills(
         options=sink.options(bootstrap_servers, topic),
         checkpoint=str(folder / "checkpoint"),
         batches=batches,
-        rows=ROWS,
+        rows=sink.rows,
+        row_bytes=sink.row_bytes,
         tasks=2,
         spark={**sink.settings(), **victims.settings},
         master=victims.master,
@@ -176,7 +181,7 @@ def run_under_kills(
         through,
         killer.killed,
         run.starts,
-        Seen.of(bootstrap_servers, topic, PARTITIONS, through * ROWS),
+        Seen.of(bootstrap_servers, topic, PARTITIONS, through * sink.rows),
         time.monotonic() - began,
     )
 

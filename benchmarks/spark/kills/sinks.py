@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.spark.connector import connector_jars
+from benchmarks.spark.kills.driver import FOREACH_BATCH
 from benchmarks.spark.kills.random_kills import Sink
 
 
@@ -28,6 +29,16 @@ def _with_connector() -> Mapping[str, str]:
 
 OURS: Final = Sink("aioproducer, exactly once", "aioproducer", _exactly_once)
 KEYED: Final = Sink("aioproducer, exactly once, keyed", "aioproducer", _exactly_once, keyed=True)
+MICRO_BATCHES: Final = Sink("foreach_batch(), exactly once", FOREACH_BATCH, _exactly_once)
+LARGE_ROWS: Final = Sink(
+    "aioproducer, exactly once, keyed, large rows",
+    "aioproducer",
+    _exactly_once,
+    keyed=True,
+    rows=40,
+    row_bytes=300_000,
+)
+"""Each row is a batch of its own."""
 SINKS: Final = (
     OURS,
     Sink("aioproducer, at least once", "aioproducer", _plain),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,9 +14,30 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from aioproducer.engine.bulk.send_report import OffsetRange
-from aioproducer.errors import IllegalStateError
+from aioproducer.errors import (
+    BrokerConnectionError,
+    DeliveryTimeoutError,
+    DuplicateSequenceNumberError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    MessageTooLargeError,
+    MetadataTimeoutError,
+    OutOfOrderSequenceNumberError,
+    ProducerFencedError,
+    SerializationError,
+)
 from aioproducer.model import TopicPartition, TransactionHandle
-from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, commit
+from aioproducer.spark.exactly_once import (
+    Batch,
+    Begun,
+    FailureKind,
+    RetriableWriteError,
+    RowsNotWrittenError,
+    TaskFailure,
+    TaskOutcome,
+    commit,
+    kind_of,
+)
 from aioproducer.spark.executors import _outcome, _told, publish_partitions
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
@@ -80,10 +102,33 @@ def test_a_batch_write_without_a_number_has_no_marker_but_an_owner() -> None:
         Begun(HANDLE, 3, "q").is_written(None)
 
 
-@pytest.mark.parametrize(("mine", "its"), [("q", "p"), ("q", ""), ("", "p")])
-def test_a_sink_id_belongs_to_one_query(mine: str, its: str) -> None:
-    with pytest.raises(IllegalStateError, match=r"set another sink\.id here"):
-        Begun(HANDLE, 3, its).is_written(Batch(3, mine))
+@pytest.mark.parametrize(
+    ("batch", "its", "says"),
+    [
+        (Batch(3, "q"), "p", "the streaming query p, .* two queries use it at a time"),
+        (Batch(0, "q"), "p", "the streaming query p, .* whose checkpoint was deleted or moved"),
+        (Batch(3, "q"), "", "batch writes, .* two queries use it"),
+        (
+            Batch(3),
+            "p",
+            r"query p, .* a batch write: each sink needs its own sink\.id",
+        ),
+    ],
+)
+def test_a_sink_id_belongs_to_one_query(batch: Batch, its: str, says: str) -> None:
+    with pytest.raises(IllegalStateError, match=says):
+        Begun(HANDLE, 5, its).is_written(batch)
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(0, "checkpoint is older"), (4, "batch 3 did not pass"), (6, "batches 3 to 5 did not pass")],
+)
+def test_an_older_checkpoint_and_batches_that_were_left_out_have_their_own_texts(
+    number: int, says: str
+) -> None:
+    with pytest.raises(IllegalStateError, match=says):
+        Begun(HANDLE, 3, "q").is_written(Batch(number, "q"))
 
 
 def outcome(*partitions: int, begun: Begun | None = None, number: int = 0) -> TaskOutcome:
@@ -96,6 +141,56 @@ def outcome(*partitions: int, begun: Begun | None = None, number: int = 0) -> Ta
 def test_two_tasks_in_one_partition_are_not_committed() -> None:
     with pytest.raises(IllegalStateError, match=r"two tasks wrote into t-1.*repartition_by_key"):
         commit(PLAN, [outcome(0, 1), outcome(1, 2)], 0)
+
+
+def failed(kind: FailureKind, *partitions: int) -> TaskOutcome:
+    failure = TaskFailure(f"task 7: {kind} for a reason", kind)
+    return replace(outcome(*partitions), failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "error", "says"),
+    [
+        ([FailureKind.FINAL], RowsNotWrittenError, "^task 7: final for a reason$"),
+        ([FailureKind.RETRIABLE], RetriableWriteError, r"^task 7: retriable .* run_stream\(\)"),
+        ([FailureKind.FENCED], RetriableWriteError, "another query, job or driver began a write"),
+        ([*FailureKind][::-1], RowsNotWrittenError, "^task 7: final"),
+        ([FailureKind.FENCED, FailureKind.RETRIABLE], RetriableWriteError, "^task 7: retriable"),
+        ([FailureKind.FINAL] * 3, RowsNotWrittenError, r"\(and 2 more such tasks\)"),
+    ],
+)
+def test_the_failure_that_explains_the_others_is_raised(
+    kinds: list[FailureKind], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        commit(PLAN, [outcome(9), *(failed(each) for each in kinds)], 0)
+
+
+def test_tasks_that_share_a_partition_explain_what_brokers_said_about_it() -> None:
+    with pytest.raises(IllegalStateError, match=r"two tasks wrote into t-1.*repartition_by_key"):
+        commit(PLAN, [outcome(0, 1), failed(FailureKind.RETRIABLE, 1)], 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (SerializationError("no topic"), FailureKind.FINAL),
+        (MetadataTimeoutError("no such topic"), FailureKind.FINAL),
+        (MessageTooLargeError("10"), FailureKind.FINAL),
+        (ValueError("a bug"), FailureKind.FINAL),
+        (DeliveryTimeoutError("late"), FailureKind.RETRIABLE),
+        (BrokerConnectionError("lost"), FailureKind.RETRIABLE),
+        (OutOfOrderSequenceNumberError("45"), FailureKind.RETRIABLE),
+        (DuplicateSequenceNumberError("46"), FailureKind.RETRIABLE),
+        (InvalidProducerEpochError("47"), FailureKind.FENCED),
+        (ProducerFencedError("90"), FailureKind.FENCED),
+    ],
+)
+def test_the_kind_of_a_failure_is_that_of_its_cause(error: Exception, kind: FailureKind) -> None:
+    assert kind_of(error) is kind
+    above = RowsNotWrittenError("1 of 1 rows was not written")
+    above.__cause__ = error
+    assert TaskFailure.of(3, above) == TaskFailure("task 3: 1 of 1 rows was not written", kind)
 
 
 def test_tasks_of_different_plans_are_not_committed() -> None:
@@ -148,8 +243,11 @@ RANGES = {
 
 @pytest.mark.parametrize("batch", [None, Batch(0), Batch(7, "a query")])
 @pytest.mark.parametrize("begun", [None, Begun(HANDLE, 3, "q")])
-def test_an_outcome_comes_back_as_text(batch: Batch | None, begun: Begun | None) -> None:
-    outcome = TaskOutcome(WriteReport(6, RANGES), begun, batch)
+@pytest.mark.parametrize("failure", [None, TaskFailure("ü", FailureKind.FENCED)])
+def test_an_outcome_comes_back_as_text(
+    batch: Batch | None, begun: Begun | None, failure: TaskFailure | None
+) -> None:
+    outcome = TaskOutcome(WriteReport(6, RANGES), begun, batch, failure)
     assert _outcome(_told(outcome), begun) == outcome
 
 
@@ -168,8 +266,11 @@ def test_an_outcome_comes_back_as_text(batch: Batch | None, begun: Begun | None)
         json.dumps({"records": 6, "ranges": [["t", 0, 1, 2]], "batch": None}),
         json.dumps({"records": 6, "ranges": [[["t"], 0, 1, 2, 3]], "batch": None}),
         json.dumps({"records": True, "ranges": [], "batch": None}),
-        json.dumps({"records": 6, "ranges": [], "batch": [1, 2]}),
-        json.dumps({"records": 6, "ranges": [], "batch": 1}),
+        json.dumps({"records": 6, "ranges": [], "batch": [1, 2], "failure": None}),
+        json.dumps({"records": 6, "ranges": [], "batch": 1, "failure": None}),
+        json.dumps({"records": 6, "ranges": [], "batch": None, "failure": ["why"]}),
+        json.dumps({"records": 6, "ranges": [], "batch": None, "failure": ["why", "so"]}),
+        json.dumps({"records": 6, "ranges": [], "batch": None, "failure": [1, "final"]}),
     ],
 )
 def test_a_text_that_is_no_outcome_is_refused(told: Any) -> None:

@@ -112,6 +112,7 @@ def test_a_topic_is_needed() -> None:
         ({"delivery.guarantee": "exactly_once"}, "needs the option 'sink.id'"),
         ({"sink.id": "s"}, "this needs delivery.guarantee=exactly_once"),
         (EXACTLY_ONCE | {"sink.batch.id": "-1"}, "it must be an increasing number, 0 or more"),
+        (EXACTLY_ONCE | {"sink.attempts": "0"}, "sink.attempts is '0'; it must be a number, 1 or"),
         (EXACTLY_ONCE | {"sink.batch.id": "one"}, "it must be an increasing number, 0 or more"),
         (EXACTLY_ONCE | {"kafka.enable.idempotence": "false"}, "idempotence"),
         (EXACTLY_ONCE | {"kafka.acks": "1"}, "acks"),
