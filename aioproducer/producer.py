@@ -14,7 +14,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.config.producer_config import NO_CONFIG, ShownOptions, configuration
+from aioproducer.config.producer_config import ShownOptions, configuration
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
     NO_VALUE,
@@ -40,12 +40,11 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.model.type_parameters import K_contra, V_contra
+from aioproducer.model.type_parameters import MYPY, NO_SERIALIZER, K_contra, V_contra
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from aioproducer.config.producer_config import NoConfig
     from aioproducer.engine.bulk.send_report import SendReport
     from aioproducer.engine.core.health import Health
     from aioproducer.engine.core.queries import ClusterCheck
@@ -53,8 +52,9 @@ if TYPE_CHECKING:
     from aioproducer.engine.metrics import Latencies, MetricsSnapshot
     from aioproducer.model.type_parameters import (
         AsyncValuesToSend,
-        PlainKey,
-        PlainValue,
+        ConfigOf,
+        SentKey,
+        SentValue,
         SerializerOf,
     )
 
@@ -87,71 +87,64 @@ class Producer(Generic[K_contra, V_contra]):
 
     __signature__ = ShownOptions()
 
-    @overload
-    def __init__(
-        self: Producer[PlainKey, PlainValue],
-        config: NoConfig[PlainKey, PlainValue] = NO_CONFIG,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[K_contra, PlainValue],
-        config: NoConfig[Any, PlainValue] = NO_CONFIG,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[PlainKey, V_contra],
-        config: NoConfig[PlainKey, Any] = NO_CONFIG,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
+    config: ProducerConfig
+    client_id: str
+
+    if MYPY:  # it would print all options of each overload, and pyright knows no default of a self
+
+        def __init__(
+            self: Producer[SentKey, SentValue],
+            config: ConfigOf[SentKey, SentValue] | None = None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            key_serializer: SerializerOf[SentKey] | None = None,
+            value_serializer: SerializerOf[SentValue] | None = None,
+            **options: Unpack[UntypedOptions],
+        ) -> None: ...
+
+    else:
+
+        @overload
+        def __init__(
+            self,
+            config: None = None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            key_serializer: SerializerOf[K_contra] | None = NO_SERIALIZER,
+            value_serializer: SerializerOf[V_contra] | None = NO_SERIALIZER,
+            **options: Unpack[UntypedOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            config: ProducerConfig | None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            key_serializer: SerializerOf[K_contra] | None = None,
+            value_serializer: SerializerOf[V_contra] | None = None,
+            **options: Unpack[UntypedOptions],
+        ) -> None: ...
+        def __init__(
+            self,
+            config: ProducerConfig | None = None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            **options: Unpack[ProducerOptions],
+        ) -> None:
+            hide_secrets(options)
+            config = hidden_mapping(config)
+            self._make(config, transaction, options)
+
+    def _make(
         self,
         config: ProducerConfig | None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra] | None = None,
-        value_serializer: SerializerOf[V_contra] | None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    def __init__(
-        self,
-        config: ProducerConfig | None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        **options: Unpack[ProducerOptions],
+        transaction: TransactionHandle | None,
+        options: ProducerOptions,
     ) -> None:
-        hide_secrets(options)
-        config = hidden_mapping(config)
         config = configuration(config, options, "Producer")
         if transaction is not None:
             config = _joining(config, transaction)
@@ -159,8 +152,8 @@ class Producer(Generic[K_contra, V_contra]):
         from aioproducer.engine.core.producer_core import ProducerCore
 
         self._core = core = ProducerCore(config, transaction, (_load_bulk,))
-        self.config: ProducerConfig = core.config
-        self.client_id: str = core.client_id
+        self.config = core.config
+        self.client_id = core.client_id
         self._fast_path = core.fast_path
 
     def __repr__(self) -> str:

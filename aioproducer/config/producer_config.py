@@ -91,7 +91,12 @@ class ProducerConfig(OptionTable):
         _refuse_unknown(options)
         self._take(_with_references(options))
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+
+        def _sends(self, key: Any, value: Any) -> None:
+            """Tells type checkers that a producer with this configuration may send anything."""
+
+    else:
 
         def __setattr__(self, name: str, _: object) -> None:
             raise FrozenInstanceError(f"cannot assign to {name!r}")
@@ -294,23 +299,6 @@ class ProducerConfig(OptionTable):
 
 if TYPE_CHECKING:
     import inspect
-    from typing import Generic
-
-    from aioproducer.model.type_parameters import MYPY, K_contra, Plain, V_contra
-
-    class NoConfig(ProducerConfig, Generic[K_contra, V_contra]):
-        """The type of no object, for the default of ``config`` in an overload without one.
-
-        Without serializers pyright takes the types of keys and values from that default. mypy takes
-        them from the defaults of type variables.
-        """
-
-    if MYPY:
-        NO_CONFIG: Any
-    else:
-        NO_CONFIG: NoConfig[Plain, Plain]
-else:
-    NO_CONFIG = None
 
 
 class ShownOptions:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+MYPY = False
+"""mypy takes it for True."""
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
     from typing import Protocol, TypeAlias
@@ -30,8 +33,13 @@ if TYPE_CHECKING:
 
     Plain: TypeAlias = Buffer | str
     """Keys and values that need no serializer."""
-    PlainKey = TypeVar("PlainKey", bound=Plain, default=Plain)
-    PlainValue = TypeVar("PlainValue", bound=Plain, default=Plain)
+    SentKey = TypeVar("SentKey", default=Plain)
+    SentValue = TypeVar("SentValue", default=Plain)
+
+    class ConfigOf(Protocol[K_contra, V_contra]):
+        """A :class:`ProducerConfig`, whose serializers no type checker knows: both are Any."""
+
+        def _sends(self, key: K_contra, value: V_contra) -> None: ...
 
     class SerializesWithHeaders(Protocol[T_contra]):
         """An object that sees the headers of each record."""
@@ -45,7 +53,6 @@ if TYPE_CHECKING:
 
         def serialize(self, topic: str, data: T_contra, /) -> Buffer | None: ...
 
-    MYPY = False  # mypy takes it for True
     if MYPY:
 
         class ForPyright(Protocol):
@@ -68,6 +75,11 @@ if TYPE_CHECKING:
 
         def __call__(self) -> SerializesData[T_contra]: ...
 
+    class SerializerFunction(Protocol[T_contra]):
+        """A function. mypy finds no type for a lambda's parameter here, and so takes Any."""
+
+        def __call__(self, data: T_contra, /) -> Buffer | None: ...
+
     class LambdaFunction(ForPyright, Protocol):
         """A lambda whose parameter has a type that pyright cannot infer; mypy can."""
 
@@ -80,10 +92,12 @@ if TYPE_CHECKING:
         | type[SerializesData[T]]
         | ClassWithHeaders[T]
         | ClassWithData[T]
-        | Callable[[T], Buffer | None]
+        | SerializerFunction[T]
         | LambdaFunction
     )
     """The serializer of a producer's keys or values: an object, a class or a function."""
+
+    NO_SERIALIZER: SerializesData[Plain]
 
     class DecodesData(Protocol[T_co]):
         """A deserializer of :mod:`aioproducer.schema_registry`."""
@@ -114,6 +128,8 @@ if TYPE_CHECKING:
     """The values of a ``send_many()``."""
 else:
     from typing import TypeVar
+
+    NO_SERIALIZER = None  # pyright takes the types of keys and values from this default
 
     K_contra = TypeVar("K_contra", contravariant=True)
     V_contra = TypeVar("V_contra", contravariant=True)

@@ -33,7 +33,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.config.producer_config import NO_CONFIG, ShownOptions
+from aioproducer.config.producer_config import ShownOptions
 from aioproducer.engine.accumulator import cancelled_by_caller
 from aioproducer.engine.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
 from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
@@ -57,16 +57,16 @@ from aioproducer.model import (
     RecordMetadata,
     TransactionHandle,
 )
-from aioproducer.model.type_parameters import K_contra, V_contra
+from aioproducer.model.type_parameters import MYPY, NO_SERIALIZER, K_contra, V_contra
 from aioproducer.serialization import shared_headers
 from aioproducer.sync.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from aioproducer.config.producer_config import NoConfig
     from aioproducer.engine.core.health import Health
     from aioproducer.model.type_parameters import (
-        PlainKey,
-        PlainValue,
+        ConfigOf,
+        SentKey,
+        SentValue,
         SerializerOf,
         ValuesToSend,
     )
@@ -244,78 +244,71 @@ class Producer(Generic[K_contra, V_contra]):
 
     __signature__ = ShownOptions()
 
+    config: ProducerConfig
+    client_id: str
+
     _make_producer: Callable[..., producer.Producer[Any, Any]] = producer.Producer
     """Makes the producer that runs in the thread."""
 
-    @overload
-    def __init__(
-        self: Producer[PlainKey, PlainValue],
-        config: NoConfig[PlainKey, PlainValue] = NO_CONFIG,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[K_contra, PlainValue],
-        config: NoConfig[Any, PlainValue] = NO_CONFIG,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[PlainKey, V_contra],
-        config: NoConfig[PlainKey, Any] = NO_CONFIG,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
+    if MYPY:  # it would print all options of each overload, and pyright knows no default of a self
+
+        def __init__(
+            self: Producer[SentKey, SentValue],
+            config: ConfigOf[SentKey, SentValue] | None = None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            key_serializer: SerializerOf[SentKey] | None = None,
+            value_serializer: SerializerOf[SentValue] | None = None,
+            **options: Unpack[UntypedOptions],
+        ) -> None: ...
+
+    else:
+
+        @overload
+        def __init__(
+            self,
+            config: None = None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            key_serializer: SerializerOf[K_contra] | None = NO_SERIALIZER,
+            value_serializer: SerializerOf[V_contra] | None = NO_SERIALIZER,
+            **options: Unpack[UntypedOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            config: ProducerConfig | None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            key_serializer: SerializerOf[K_contra] | None = None,
+            value_serializer: SerializerOf[V_contra] | None = None,
+            **options: Unpack[UntypedOptions],
+        ) -> None: ...
+        def __init__(
+            self,
+            config: ProducerConfig | None = None,
+            /,
+            *,
+            transaction: TransactionHandle | None = None,
+            **options: Unpack[ProducerOptions],
+        ) -> None:
+            hide_secrets(options)
+            config = hidden_mapping(config)
+            self._make(config, transaction, options)
+
+    def _make(
         self,
         config: ProducerConfig | None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra] | None = None,
-        value_serializer: SerializerOf[V_contra] | None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    def __init__(
-        self,
-        config: ProducerConfig | None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        **options: Unpack[ProducerOptions],
+        transaction: TransactionHandle | None,
+        options: ProducerOptions,
     ) -> None:
-        hide_secrets(options)
-        config = hidden_mapping(config)
         self._producer = self._make_producer(config, transaction=transaction, **options)
         self._core = self._producer._core
-        self.config: ProducerConfig = self._producer.config
-        self.client_id: str = self._producer.client_id
+        self.config = self._producer.config
+        self.client_id = self._producer.client_id
         self._thread = LoopThread(self._core)
         self._send = self._thread.writer.send
 

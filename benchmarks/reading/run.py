@@ -69,9 +69,9 @@ async def _fill(bootstrap_servers: str, load: Load, plan: Plan) -> Amount:
     number = plan.records or load.records
     values = load.values()
     size = 0
-    async with Producer(  # type: ignore[call-overload]
+    async with Producer(
         bootstrap_servers=bootstrap_servers,
-        compression_type=load.compression,
+        compression_type=load.compression,  # type: ignore[arg-type]
         batch_size=BATCH_BYTES,
         linger_ms=100,
     ) as producer:

@@ -432,9 +432,9 @@ async def test_records_of_aborted_transactions_are_left_out(
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_every_codec_is_read(kafka: KafkaCluster, existing_topic: str, codec: str) -> None:
-    async with Producer(  # type: ignore[call-overload]
+    async with Producer(
         bootstrap_servers=kafka.bootstrap_servers,
-        compression_type=codec,
+        compression_type=codec,  # type: ignore[arg-type]
     ) as producer:
         report = await producer.send_many(
             existing_topic, [b"%d" % number for number in range(5000)]

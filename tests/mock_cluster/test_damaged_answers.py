@@ -35,9 +35,9 @@ MOST_BYTES = 150_000_000
 
 async def write(cluster: MockCluster, codec: str) -> set[bytes]:
     values = {b"value %d" % number for number in range(RECORDS)}
-    async with Producer(  # type: ignore[call-overload]
+    async with Producer(
         bootstrap_servers=cluster.bootstrap_servers,
-        compression_type=codec,
+        compression_type=codec,  # type: ignore[arg-type]
         batch_size=4_000,
     ) as producer:
         for number, value in enumerate(sorted(values)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +66,7 @@ def quick_logins(backoff: float, longest: float) -> Environment:
     return Environment(network=network)
 
 
-def in_environment(environment: Environment) -> type[Producer]:
+def in_environment(environment: Environment) -> Callable[..., Producer]:
     """Producers with other clocks, another network, or chance that repeats itself."""
 
     class ProducerElsewhere(Producer):

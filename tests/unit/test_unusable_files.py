@@ -85,6 +85,6 @@ async def test_a_file_that_is_missing_fails_the_start_of_transactions(tmp_path: 
 
 def test_an_error_of_an_option_can_be_shown_with_the_variables_of_its_frames() -> None:
     with pytest.raises(ConfigError) as caught:
-        Producer(bootstrap_servers="127.0.0.1:1", acks="some")  # type: ignore[call-overload]
+        Producer(bootstrap_servers="127.0.0.1:1", acks="some")  # type: ignore[arg-type]
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     assert "<Producer that is being made>" in "".join(shown.format())

@@ -252,5 +252,5 @@ def test_a_log_handler_with_a_wrong_option_tells_no_secret() -> None:
 def test_the_search_finds_what_a_frame_of_ours_holds(world: SecuredKafka) -> None:
     word = secret()
     with pytest.raises(ConfigError) as caught:
-        Producer(bootstrap_servers="localhost:1", client_id=word, acks="some")  # type: ignore[call-overload]
+        Producer(bootstrap_servers="localhost:1", client_id=word, acks="some")  # type: ignore[arg-type]
     assert word in shown(caught.value)

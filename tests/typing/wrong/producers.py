@@ -51,7 +51,8 @@ def blocking() -> None:
 
 
 def options() -> None:
-    Producer(bootstrap_servers=BROKERS, ackz="all")  # error
+    producer = Producer(bootstrap_servers=BROKERS, ackz="all")  # error
+    producer.send("orders", b"1", headers=7)  # error
     Producer(bootstrap_servers=BROKERS, acks="some")  # error
     Producer(bootstrap_servers=BROKERS, value_serializer="json")  # error
     Producer(bootstrap_servers=BROKERS, value_serializer=text)  # error
@@ -62,9 +63,10 @@ def options() -> None:
 
 
 def types() -> None:
+    orders = OrderSerializer()
     Producer[str, Order](bootstrap_servers=BROKERS)  # error: pyright
-    _orders: Producer[str, Order] = Producer(bootstrap_servers=BROKERS)  # error
-    Producer[str, int](bootstrap_servers=BROKERS, value_serializer=OrderSerializer())  # error
+    _orders: Producer[str, Order] = Producer(bootstrap_servers=BROKERS)  # error: pyright
+    Producer[str, int](bootstrap_servers=BROKERS, value_serializer=orders)  # error: pyright
 
 
 class TextProducer(Producer[str, str]):

@@ -166,7 +166,7 @@ def test_a_wrong_argument_is_an_error_of_the_call(producer: Producer) -> None:
 
 def test_options_are_checked() -> None:
     with pytest.raises(ConfigError):
-        Producer(bootstrap_servers=NOBODY, ackz="all")  # type: ignore[call-overload]
+        Producer(bootstrap_servers=NOBODY, ackz="all")  # type: ignore[call-arg]
 
 
 def test_not_started() -> None:
