@@ -14,10 +14,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, RecoveryStrategy
 from aioproducer.config.producer_config import literal_configuration
 from aioproducer.errors import ConfigError
-from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.secret import Secret, hidden
-
-logger = RoomLogger(__name__)
 
 MISSING: Final = object()
 _NUMBERS: Final = count(1)
@@ -359,7 +356,7 @@ class ConsumerOptions(_Connections):
             "isolation_level": self.isolation_level,
             "max_partition_fetch_bytes": self.max_partition_fetch_bytes,
             "max_poll_interval_ms": _whole(self.max_poll_interval_ms),
-            "partition_assignment_strategy": self._strategy(),
+            "partition_assignment_strategy": self._strategies(),
             "session_timeout_ms": session,
         }
 
@@ -369,16 +366,12 @@ class ConsumerOptions(_Connections):
         given = self.rebalance_timeout_ms
         return int(_whole(self.session_timeout_ms if given is None else given))
 
-    def _strategy(self) -> Any:
-        """The first assignor's name. aiokafka's are classes with Kafka's names."""
+    def _strategies(self) -> list[Any]:
+        """The assignors' names. aiokafka's are classes with Kafka's names."""
         given = [getattr(each, "name", each) for each in self.partition_assignment_strategy]
         if not given:
             raise ConfigError("partition_assignment_strategy is empty: name an assignor")
-        if len(given) > 1:
-            logger.warning(
-                "partition_assignment_strategy: a member has one assignor, and %r counts", given[0]
-            )
-        return given[0]
+        return given
 
 
 def hide_keywords(keywords: Any, kind: type[Options | ConsumerOptions] = Options) -> None:

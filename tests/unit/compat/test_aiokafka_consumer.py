@@ -15,6 +15,12 @@ import aiokafka.errors as theirs  # type: ignore[import-untyped]
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener  # type: ignore[import-untyped]
+from aiokafka.coordinator.assignors.roundrobin import (  # type: ignore[import-untyped]
+    RoundRobinPartitionAssignor,
+)
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import (  # type: ignore[import-untyped]
+    StickyPartitionAssignor,
+)
 from aiokafka.structs import (  # type: ignore[import-untyped]
     ConsumerRecord,
     OffsetAndMetadata,
@@ -178,6 +184,27 @@ def test_a_group_goes_on_where_its_member_stopped() -> None:
                     break
             assert await second.getmany(timeout_ms=100) == {}
         assert sorted(int(each.value) for each in found) == [*range(100)]
+
+    live(life, 2)
+
+
+def test_a_member_has_all_of_its_assignors() -> None:
+    """So a group can change its strategy while it reads."""
+
+    async def life(world: SimulatedWorld) -> None:
+        both: Any = [StickyPartitionAssignor, RoundRobinPartitionAssignor]
+        first = consumer(
+            world, "orders", partition_assignment_strategy=[RoundRobinPartitionAssignor]
+        )
+        async with first, consumer(world, "orders", partition_assignment_strategy=both) as second:
+            await asyncio.sleep(10)
+            assert len(first.assignment()) == len(second.assignment()) == 1
+            await first.stop()
+            await asyncio.sleep(10)
+            last = consumer(world, "orders", partition_assignment_strategy=["sticky"])
+            async with last:
+                await asyncio.sleep(10)
+                assert len(second.assignment()) == len(last.assignment()) == 1
 
     live(life, 2)
 
