@@ -468,8 +468,10 @@ class Assignment:
         if (open_one := self._source.cursor.where) is not None and open_one in paused:
             self._source.cursor.put_back(open_one)
         self._source.fetcher.pause(*paused)
-        if reason in NO_HANDLER and self.handlers is not None:
-            self.handlers.pause(partitions)
+        if reason in NO_HANDLER:
+            if self.handlers is not None:
+                self.handlers.pause(partitions)
+            self._progress.tell()  # nothing waits for what is paused
 
     def let_go(self, partitions: Collection[TopicPartition], reason: Hold) -> None:
         """One reason no longer applies."""
@@ -508,7 +510,6 @@ class Assignment:
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of ``partitions`` until :meth:`resume`."""
         self.hold(partitions, Hold.PAUSED)
-        self._progress.tell()  # a revocation does not wait for what is paused
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Resume paused partitions."""

@@ -522,7 +522,8 @@ class Consumer(Generic[ReadKey, ReadValue]):
         partition, one after another; ``"none"`` starts each record as soon as possible. The
         committed offset is that of the first unfinished record, so it never skips a record. If a
         handler raises, the others are cancelled and the error is raised here; their records are
-        read again later. Handlers of a lost partition are cancelled; handlers of a revoked
+        read again later. If a deserializer fails, the handlers of earlier records of that partition
+        finish first. Handlers of a lost partition are cancelled; handlers of a revoked
         partition can finish.
 
         Raises:

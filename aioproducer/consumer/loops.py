@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Self
 
 from aioproducer.consumer.assigned_partition import Work
@@ -174,7 +175,7 @@ class Lists(_Loop):
     ``max_wait``: the seconds after which a list is empty; None: it never is.
     """
 
-    __slots__ = ("_max_records", "_max_wait")
+    __slots__ = ("_max_records", "_max_wait", "clock")
 
     def __init__(
         self,
@@ -188,11 +189,20 @@ class Lists(_Loop):
         super().__init__(source, progress, session, check)
         self._max_records = max_records
         self._max_wait = max_wait
+        self.clock = session.clock
 
     async def __anext__(self) -> list[ConsumerRecord]:
+        return await self.until(self.deadline())
+
+    def deadline(self) -> float:
+        """The clock's time at which a list that begins now is empty; infinite: it never is."""
+        return inf if self._max_wait is None else self.clock() + self._max_wait
+
+    async def until(self, deadline: float) -> list[ConsumerRecord]:
+        """The next list, which is empty at ``deadline``."""
         await self._begin_step("batch", self._progress.batch_of is self)
         found: list[ConsumerRecord] = []
-        bound = PatientTimeout(self._max_wait)
+        bound = PatientTimeout(None if deadline == inf else max(deadline - self.clock(), 0))
         try:
             async with bound:
                 await self._fill(found)
@@ -275,9 +285,10 @@ class DeserializedLists:
         return self
 
     async def __anext__(self) -> list[AnyRecord]:
+        deadline = self._lists.deadline()
         while True:
             self._raise_next_error()
-            records = await anext(self._lists)
+            records = await self._lists.until(deadline)
             works = {where: self._progress.work_of(where) for where in map(_where, records)}
             found: list[AnyRecord] = []
             try:
@@ -290,7 +301,7 @@ class DeserializedLists:
                 self._progress.finish()
                 raise
             found = [each for each in found if self._progress.counts(works[_where(each)])]
-            if found or not records:
+            if found or not records or self._lists.clock() >= deadline:
                 return found
 
     def _raise_next_error(self) -> None:

@@ -125,6 +125,7 @@ class Progress:
     def sought(self, where: TopicPartition) -> None:
         """The application has moved the position: nothing before it is in work any more."""
         self._renew(where)
+        self.tell()
         if (record := self.record) is not None and record.topic_partition == where:
             self.record = None
 

@@ -15,7 +15,12 @@ from aioproducer.consumer.assigned_partition import NO_HANDLER, AssignedPartitio
 from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.session import Session
-from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
+from aioproducer.errors import (
+    ClientClosedError,
+    ConfigError,
+    IllegalStateError,
+    RecordDeserializationError,
+)
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
@@ -165,6 +170,15 @@ class _Line:
             self.running += 1
             return record
         return None
+
+    def has_before(self, offset: int) -> bool:
+        """True if records before ``offset`` are in work, or wait for others of their keys."""
+        if any(each < offset for each, began in self.work.offsets.items() if began != inf):
+            return True
+        if self.is_paused:
+            return False
+        waiting = [*self.freed, *(lane[0] for lane in self.lanes.values() if lane)]
+        return any(each.offset < offset for each in waiting)
 
     def finish(self, record: ConsumerRecord) -> None:
         """A record is no longer in work."""
@@ -461,7 +475,11 @@ class Workers:
             try:
                 if (work := self._handle(record)) is None:
                     raise no_coroutine_function(self._handle)
-                await work
+                try:
+                    await work
+                except RecordDeserializationError:  # else the earlier ones might never be done
+                    await self._finish_earlier(line, worker.work, record.offset)
+                    raise
             except BaseException as error:
                 self._progress.leave(worker.work, record.offset)
                 self._give_up(error, record)
@@ -518,6 +536,13 @@ class Workers:
         self._take_turn(line)
         if self._waiting_bytes >= self._room:
             self._moved.set()
+
+    async def _finish_earlier(self, line: _Line, work: Work, offset: int) -> None:
+        """Wait while earlier records of the partition are in work, or wait for others of their
+        keys."""
+        progress = self._progress
+        while progress.counts(work) and line.has_before(offset):
+            await progress.more()
 
     def _give_up(self, error: BaseException, record: ConsumerRecord) -> None:
         """A handler has failed: no other begins, unless its task is to end."""
@@ -577,6 +602,7 @@ class Workers:
             self._take_turn(line)
         self._assignment.let_go(partitions, Hold.FULL)
         self._moved.set()
+        self._progress.tell()
         self._session.wake()
 
     def cancel(self, partitions: Collection[TopicPartition]) -> None:

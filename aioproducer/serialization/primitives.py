@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias
 from uuid import UUID
@@ -90,29 +91,22 @@ class _FieldDeserializer:
         method = getattr(given, "deserialize", given)
         if not callable(method):
             raise ConfigError(
-                f"{field}_deserializer: a {type(given).__name__} is no callable and has no "
-                "deserialize() method"
+                f"{field}_deserializer: {type(given).__name__!r} object is not callable and has "
+                "no deserialize() method"
             )
-        self._later = None
-        if iscoroutinefunction(method):
-            self._later, _ = with_three_arguments(given, "deserialize")
-        self._now = getattr(given, "decode", None)
+        self._call, _ = with_three_arguments(given, "deserialize")
+        self._now = getattr(given, "decode", None) if iscoroutinefunction(method) else None
         """Needs no network; a schema that is not known is a NotPreparedError."""
-        if self._later is None:
-            self._now, _ = with_three_arguments(given, "deserialize")
 
     async def deserialize(self, topic: str, data: bytes | None, headers: tuple[Header, ...]) -> Any:
         """The object for ``data``; None stays None. Raises whatever the deserializer raises."""
         if data is None:
             return None
         if self._now is not None:
-            try:
+            with suppress(NotPreparedError):
                 return self._now(topic, data, headers)
-            except NotPreparedError:
-                if self._later is None:
-                    raise
-        assert self._later is not None
-        return await self._later(topic, data, headers)
+        found = self._call(topic, data, headers)
+        return await found if isawaitable(found) else found
 
 
 class RecordDeserializers:

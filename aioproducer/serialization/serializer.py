@@ -171,8 +171,8 @@ class FieldSerializer:
         self.field = field
         if not callable(getattr(self.given, "serialize", self.given)):
             raise ConfigError(
-                f"{field}_serializer: a {type(self.given).__name__} is no callable and has no"
-                " serialize() method; for a class such as bytes give a function:"
+                f"{field}_serializer: {type(self.given).__name__!r} object is not callable and has"
+                " no serialize() method; for a class such as bytes give a function:"
                 f" {field}_serializer=lambda {field}: bytes({field})"
             )
         self.prepare: Callable[[str], Awaitable[None]] | None
