@@ -54,7 +54,7 @@ class ConsumerMember(Member):
         """Seconds; the coordinator says it with each answer."""
         self._subscribed: tuple[str, ...] = ()
         self._resubscribed = asyncio.Event()
-        """Set when the application wants other topics."""
+        """Set when the topics are to be looked at now: the application wants others."""
         self._names: dict[UUID, str] = {}
         """The topics by their ids, as far as they are known."""
         self._target: PartitionsById = {}
@@ -111,17 +111,20 @@ class ConsumerMember(Member):
 
     async def _watch_topics(self) -> None:
         """Tell the coordinator of topics that match a pattern, and of another subscription."""
+        backoff = self._link.client.backoff()
+        failures = 0
         while True:
             await _pause(self._resubscribed, self._settings.topics_interval)
+            self._resubscribed.clear()
             try:
-                if self._resubscribed.is_set():
-                    self._resubscribed.clear()
-                    subscribed = await self._wanted_topics()
-                else:
-                    subscribed = await self._topics.subscribed()
+                subscribed = await self._topics.subscribed()
             except ProducerError as error:
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+                self._resubscribed.set()  # it is not known yet
+                failures += 1
+                await asyncio.sleep(backoff.delay(failures))
                 continue
+            failures = 0
             if subscribed != self._subscribed:
                 self._subscribed = subscribed
                 self._all = True

@@ -19,17 +19,25 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
+    ClusterAuthorizationFailedError,
     ConfigError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
     TopicRecreatedError,
     UnknownTopicIdError,
 )
-from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.requests import apis
-from tests.support.simulated_world import ZERO, consumer, each_protocol, fill, live
+from tests.support.simulated_world import (
+    ZERO,
+    consumer,
+    each_protocol,
+    fill,
+    live,
+    model_of,
+)
 
 # --- missing -----------------------------------------------------------------------------------
 
@@ -856,6 +864,34 @@ def test_a_topic_that_is_subscribed_to_later_begins_as_at_a_start(
             assert places(found, "payments") == [(0, 30), (1, 0), (1, 1), (1, 2)]
             assert places(found, "later") == [(0, 0), (0, 1), (0, 2)]
             reading.cancel()
+
+    live(life)
+
+
+def test_another_subscription_outlives_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those after which no other attempt seems to help."""
+    describe = ClusterClient.describe
+    refusals = 0
+
+    async def refused(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        nonlocal refusals
+        if topics is None and refusals < 3:
+            refusals += 1
+            raise ClusterAuthorizationFailedError("not now")
+        return await describe(client, topics, timeout)
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("payments", 1)
+        options: dict[str, Any] = {"metadata_max_age_ms": 3_600_000}
+        async with consumer(world, group_protocol="consumer", **options) as reader:
+            await asyncio.sleep(20)
+            monkeypatch.setattr(ClusterClient, "describe", refused)
+            reader.subscribe(re.compile("pay.*"))
+            await asyncio.sleep(30)
+            assert {each.topic for each in reader.assignment} == {"payments"}
+            assert refusals == 3
 
     live(life)
 
