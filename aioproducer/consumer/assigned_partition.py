@@ -6,6 +6,7 @@ from collections import deque
 from enum import IntFlag, auto
 from math import inf
 from typing import Final
+from uuid import UUID
 
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
@@ -77,24 +78,30 @@ class AssignedPartition:
     __slots__ = (
         "committed",
         "fallback",
+        "former",
         "holds",
         "is_anew",
         "is_told",
         "sought",
         "start",
         "state",
+        "topic_id",
         "where",
         "work",
     )
 
-    def __init__(self, where: TopicPartition) -> None:
+    def __init__(self, where: TopicPartition, topic_id: UUID | None = None) -> None:
         self.where = where
+        self.topic_id = topic_id
+        """The id by which the group has given it; None: it has names only."""
         self.sought: int | None = None
         """The offset that the application has sought before reading began."""
         self.fallback: int | None = None
         """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
         self.is_anew = False
         """True: its topic was created again, so the group's offset is not its own."""
+        self.former: int | None = None
+        """The group's offset of a topic that had the same name before, which is not its own."""
         self.is_told = False
         """True: its revocation is reported to the application; it is released soon, and not
         reported as lost."""
@@ -110,16 +117,24 @@ class AssignedPartition:
 
     def again(self) -> AssignedPartition:
         """The same partition, to be begun once more."""
-        new = AssignedPartition(self.where)
+        new = AssignedPartition(self.where, self.topic_id)
         new.sought, new.fallback, new.is_anew = self.sought, self.fallback, self.is_anew
+        if self.committed is None:
+            new.former = self.former
         new.holds, new.is_told = self.holds, self.is_told
         return new
+
+    def own(self, committed: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
+        """The group's offset; None: there is none, or it is that of another topic."""
+        if committed is None or self.is_anew or committed.offset == self.former:
+            return None
+        return committed
 
     def place(self, committed: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
         """Where reading begins if the group has this offset; None: where a reset says."""
         if self.sought is not None:
             return OffsetAndMetadata(self.sought)
-        if committed is not None and not self.is_anew:
+        if committed is not None:
             return committed
         return None if self.fallback is None else OffsetAndMetadata(self.fallback)
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from itertools import count
 from typing import Final, Protocol, TypeAlias
+from uuid import UUID
 
 from aioproducer.consumer.assigned_partition import NO_HANDLER, AssignedPartition, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import Topics
+from aioproducer.consumer.member import NO_IDS, Topics
 from aioproducer.consumer.metrics import ConsumerStats, MemberCounts
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -135,6 +136,8 @@ class Assignment:
         self._calls: dict[object, tuple[Callback, float]] = {}
         """The callbacks that run now, and the clock's times at which they began."""
         self._beginning: set[asyncio.Task[None]] = set()
+        self._before: dict[TopicPartition, tuple[UUID, int | None]] = {}
+        """The ids of the topics of partitions that went, and the group's offsets then."""
         self._lost: set[TopicPartition] = set()
         """Lost partitions that were not yet reported to the application."""
 
@@ -149,9 +152,15 @@ class Assignment:
 
     # --- given -------------------------------------------------------------------------------
 
-    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
+    async def assigned(
+        self, partitions: Collection[TopicPartition], ids: Mapping[str, UUID] = NO_IDS
+    ) -> None:
         """Read these partitions as well, once they are reported to the application."""
-        new = [AssignedPartition(where) for where in partitions]
+        new = [AssignedPartition(where, ids.get(where.topic)) for where in partitions]
+        for each in new if ids else ():
+            topic_id, committed = self._before.get(each.where, (each.topic_id, None))
+            if topic_id != each.topic_id:
+                each.former = committed
         self._owned.update((each.where, each) for each in new)
         self._hold_unwanted(partitions)  # the member may have asked before it was resubscribed
         try:
@@ -217,11 +226,12 @@ class Assignment:
         reset: dict[TopicPartition, AssignedPartition] = {}
         for number, (where, committed) in enumerate(found.offsets.items(), start=1):
             partition = wanted[where]
-            place = partition.place(committed)
+            own = partition.own(committed)
+            place = partition.place(own)
             if place is None:
                 reset[where] = partition
             else:
-                self._add(partition, place, None if partition.is_anew else committed)
+                self._add(partition, place, own)
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
         if reset:
@@ -240,7 +250,8 @@ class Assignment:
         if place == "beginning":
             return dict.fromkeys(partitions, place)
         new = {**await self._topics.new_among(partitions)}
-        new |= {where: True for where, each in partitions.items() if each.is_anew}
+        anew = [each for each in partitions.values() if each.is_anew or each.former is not None]
+        new |= dict.fromkeys((each.where for each in anew), True)
         if place is not None:
             return {each: "beginning" if each in new else place for each in partitions}
         for where, each in partitions.items():
@@ -389,7 +400,10 @@ class Assignment:
 
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
-            self._owned.pop(where, None)
+            partition = self._owned.pop(where, None)
+            if where in self._progress.partitions and partition is not None and partition.topic_id:
+                topic_id = partition.state.served_id or partition.topic_id
+                self._before[where] = topic_id, partition.committed
             self._stop(where)
 
     def _stop(self, where: TopicPartition) -> None:
@@ -588,6 +602,10 @@ class Assignment:
             partition.is_anew = True
         self._start(again)
         return True
+
+    def leave_cluster(self) -> None:
+        """Another cluster answers: its topics have other ids, and are not new for that."""
+        self._before.clear()
 
     def handlers_ended(self) -> None:
         """No handler works any more."""

@@ -57,6 +57,8 @@ class ConsumerMember(Member):
         """Set when the topics are to be looked at now: the application wants others."""
         self._names: dict[UUID, str] = {}
         """The topics by their ids, as far as they are known."""
+        self._ids: Mapping[str, UUID] = {}
+        """The ids of the topics of which the member has partitions."""
         self._target: PartitionsById = {}
         """The partitions that the coordinator wants the member to have."""
         self._target_changed = asyncio.Event()
@@ -194,8 +196,8 @@ class ConsumerMember(Member):
         )
 
     def _owned_by_id(self) -> PartitionsById:
-        ids = {name: topic_id for topic_id, name in self._names.items()}
-        return {ids[topic]: numbers for topic, numbers in by_topic(self._partitions.owned).items()}
+        owned = by_topic(self._partitions.owned)
+        return {self._ids[topic]: numbers for topic, numbers in owned.items()}
 
     def _take(self, answer: MemberState, asked: float) -> Reaction:
         """Take an answer; returns what is to do."""
@@ -298,8 +300,9 @@ class ConsumerMember(Member):
                 self._look_again_soon()
             await self._reconcile(known, life)
 
-    async def _resolved(self, target: PartitionsById) -> frozenset[TopicPartition]:
-        """The partitions of ``target`` by the names of their topics, as far as these are known."""
+    async def _resolved(self, target: PartitionsById) -> Mapping[TopicPartition, UUID]:
+        """The partitions of ``target`` by the names of their topics, as far as these are known, and
+        the ids of these."""
         if any(topic_id not in self._names for topic_id in target):
             try:
                 ids = await self._topics.ids(self._subscribed)
@@ -307,12 +310,12 @@ class ConsumerMember(Member):
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
             else:
                 self._names |= {topic_id: name for name, topic_id in ids.items()}
-        return frozenset(
-            TopicPartition(self._names[topic_id], number)
+        return {
+            TopicPartition(self._names[topic_id], number): topic_id
             for topic_id, numbers in target.items()
             if topic_id in self._names
             for number in numbers
-        )
+        }
 
     def _look_again_soon(self) -> None:
         if self._next_look is not None:
@@ -320,16 +323,18 @@ class ConsumerMember(Member):
         loop = asyncio.get_running_loop()
         self._next_look = loop.call_later(_UNKNOWN_TOPIC_SECONDS, self._target_changed.set)
 
-    async def _reconcile(self, target: frozenset[TopicPartition], life: int) -> None:
-        owned = frozenset(self._partitions.owned)
-        gone, new = owned - target, target - owned
+    async def _reconcile(self, target: Mapping[TopicPartition, UUID], life: int) -> None:
+        owned = self._partitions.owned
+        stays = {each for each in owned if target.get(each) == self._ids[each.topic]}
+        gone, new = {*owned} - stays, target.keys() - stays
         self.rebalance_began = began = self._clock()
         try:
             if gone:
                 await self._partitions.revoked(sorted(gone))
             if self._life != life:
                 return
-            await self._partitions.assigned(sorted(new))
+            self._ids = {where.topic: topic_id for where, topic_id in target.items()}
+            await self._partitions.assigned(sorted(new), self._ids)
         finally:
             self.rebalance_began = None
         if gone or new:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 from typing import Any, Final
 from uuid import UUID
@@ -11,6 +11,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.engine.groups.requests import (
+    LAST_VERSION_WITH_NAMES,
     ClassicGroup,
     DescribeClassicGroup,
     FetchedOffsets,
@@ -34,6 +35,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     error_about,
 )
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.codecs import load_codecs
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 
@@ -183,9 +185,29 @@ class CoordinatorLink:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         topic_ids: Mapping[str, UUID],
     ) -> dict[TopicPartition, int]:
-        """The error code of each partition: one attempt. ``topic_ids``: those that are known."""
-        codes: dict[TopicPartition, int] = await self.ask(OffsetCommit(member, offsets, topic_ids))
+        """The error code of each partition: one attempt. ``topic_ids``: those that are known.
+
+        Before version 10 of OffsetCommit a coordinator takes offsets of a topic that was deleted
+        for those of its successor.
+        """
+        gone = await self._gone(topic_ids) if member.has_epochs else ()
+        codes = {each: int(ErrorCode.UNKNOWN_TOPIC_ID) for each in offsets if each.topic in gone}
+        if left := {where: at for where, at in offsets.items() if where not in codes}:
+            codes |= await self.ask(OffsetCommit(member, left, topic_ids))
         return codes
+
+    async def _gone(self, topic_ids: Mapping[str, UUID]) -> Collection[str]:
+        """The topics that have other ids now, if the coordinator can't see it."""
+        node = await self._coordinator()
+        _, version = self.client.versions_of(node).get(Api.OFFSET_COMMIT.name, (0, 0))
+        if version > LAST_VERSION_WITH_NAMES or not topic_ids:
+            return ()
+        found = (await self.client.describe(tuple(topic_ids))).topics
+        return {
+            name
+            for name, topic_id in topic_ids.items()
+            if name in found and found[name].topic_id not in (None, topic_id)
+        }
 
 
 def _patient_config(config: ProducerConfig, wait_ms: int) -> ProducerConfig:

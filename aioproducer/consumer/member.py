@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -22,6 +23,10 @@ logger = RoomLogger(__name__)
 
 MISSING_TOPIC_SECONDS: Final = 5.0
 """Seconds from one look for a topic that does not exist to the next."""
+
+
+NO_IDS: Final[Mapping[str, UUID]] = MappingProxyType({})
+"""The ids of topics that a group has by their names."""
 
 
 class MemberSettings(NamedTuple):
@@ -52,8 +57,10 @@ class Partitions(Protocol):
     def owned(self) -> Collection[TopicPartition]:
         """The partitions that are this member's."""
 
-    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions as well."""
+    async def assigned(
+        self, partitions: Collection[TopicPartition], ids: Mapping[str, UUID] = NO_IDS
+    ) -> None:
+        """Read these partitions as well. ``ids``: those of their topics, as the group has them."""
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Finish these partitions, commit them, and read them no longer."""

@@ -158,6 +158,7 @@ class ConsumerParts:
         self.source.fetcher.leave_cluster()
         self._topics.leave_cluster()
         self.member.leave_cluster()
+        self.assignment.leave_cluster()
         return True
 
     def subscribe(self, subscription: Subscription) -> None:

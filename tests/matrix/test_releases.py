@@ -39,6 +39,7 @@ ACKS: tuple[Any, ...] = (0, 1, "all")
 NOON = 1_700_000_000_000
 PARTITIONS = 3
 FIRST_WITH_STABLE_OFFSETS = (2, 5)
+FIRST_WITH_EPOCHS = "4.0.2"
 
 
 def release_of(cluster: KafkaCluster) -> tuple[int, ...]:
@@ -319,6 +320,50 @@ async def test_records_are_read_with_and_without_transactions(cluster: KafkaClus
         records = aiter(reader)
         values = {(await anext(records)).value for _ in range(100)}
     assert values == {b"%d" % number for number in range(100)}
+
+
+@pytest.mark.parametrize("cluster", [of_release(FIRST_WITH_EPOCHS)], indirect=True)
+async def test_offsets_of_a_topic_are_not_those_of_its_successor(cluster: KafkaCluster) -> None:
+    """Its coordinators speak KIP-848, and take commits by the names of topics."""
+    topic, values = "recreated", list[bytes | None]()
+    await cluster.create_topic(topic)
+    servers = cluster.bootstrap_servers
+
+    async def collect() -> None:
+        async for record in reader:
+            values.append(record.value)
+
+    reader = Consumer(
+        topic,
+        group_id=topic,
+        bootstrap_servers=servers,
+        group_protocol="consumer",
+        auto_offset_reset="latest",
+        auto_commit_interval_ms=600_000,
+    )
+    async with reader, Admin(bootstrap_servers=servers) as admin:
+        reading = asyncio.create_task(collect())
+        await until(lambda: bool(reader.positions))
+        async with Producer(bootstrap_servers=servers) as producer:
+            for number in range(30):
+                producer.send(topic, b"former %d" % number)
+            await producer.flush()
+        await until(lambda: len(values) == 30)
+        reader.pause(Place(topic, 0))  # no fetch tells it
+        await admin.delete_topics(topic)
+        await until(lambda: _is_gone(admin, topic))
+        await cluster.create_topic(topic)
+        expected = [b"%d" % number for number in range(50)]
+        async with Producer(bootstrap_servers=servers) as producer:
+            for value in expected:
+                producer.send(topic, value)
+            await producer.flush()
+        await until(lambda: set(values[30:]) == set(expected))
+        reading.cancel()
+
+
+async def _is_gone(admin: Admin, topic: str) -> bool:
+    return topic not in await admin.list_topics()
 
 
 GROUP_PARTITIONS = 4

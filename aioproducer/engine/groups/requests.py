@@ -510,7 +510,8 @@ class ConsumerHeartbeat(SchemaRequest):
 
 # --- offsets ------------------------------------------------------------------------------------
 
-_LAST_VERSION_WITH_NAMES: Final = 9
+LAST_VERSION_WITH_NAMES: Final = 9
+"""Of OffsetCommit. Later ones have topics by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +531,7 @@ class OffsetCommit(SchemaRequest):
     def chosen_version(self, version: int) -> int:
         """``version``, or the highest one with names."""
         has_ids = self.topic_ids.keys() >= {where.topic for where in self.offsets}
-        return version if has_ids else min(version, _LAST_VERSION_WITH_NAMES)
+        return version if has_ids else min(version, LAST_VERSION_WITH_NAMES)
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""

@@ -550,6 +550,79 @@ def test_a_topic_that_is_created_again_is_an_error_without_a_reset(protocol: str
     live(life)
 
 
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@pytest.mark.parametrize("paused", [True, False])
+@pytest.mark.parametrize(
+    "versions",
+    [{Api.FETCH: 12}, {Api.OFFSET_COMMIT: 9}, {Api.FETCH: 12, Api.OFFSET_COMMIT: 9}],
+    ids=str,
+)
+def test_offsets_of_a_topic_are_not_those_of_its_successor_where_brokers_have_names(
+    reset: str, paused: bool, versions: dict[Api, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator that takes commits by names can't tell them apart, and neither can a leader."""
+    lowered: dict[int, tuple[int, int]]
+    lowered = {api: (apis.RANGES[api][0], version) for api, version in versions.items()}
+    monkeypatch.setattr(apis, "RANGES", {**apis.RANGES, **lowered})
+
+    async def life(world: SimulatedWorld) -> None:
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {
+            "group_protocol": "consumer",
+            "auto_offset_reset": reset,
+            "auto_commit_interval_ms": 600_000,
+        }
+        async with consumer(world, **options) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(10)
+            await fill(world, 30, 1)
+            await asyncio.sleep(5)
+            assert len(found) == 30, "they are done, and not committed"
+            if paused:
+                reader.pause(ZERO)  # no fetch tells it
+            await renew(world, [b"%d" % number for number in range(50)])
+            await asyncio.sleep(60)
+            assert {each.offset for each in found[30:]} == {*range(50)}
+            await reader.commit()
+            assert (await reader.committed(ZERO))[ZERO].offset == 50  # type: ignore[union-attr]
+            reading.cancel()
+
+    live(life)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@pytest.mark.parametrize(("committed", "first"), [(30, 0), (20, 20)])
+def test_a_member_knows_the_offset_of_the_former_topic(
+    reset: str, committed: int, first: int
+) -> None:
+    """Another one is that of a member that has read the new topic."""
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("payments", 1)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"group_protocol": "consumer", "auto_offset_reset": reset}
+        async with consumer(world, **options) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(10)
+            await fill(world, 30, 1)
+            await asyncio.sleep(5)
+            reader.subscribe("payments")
+            await asyncio.sleep(10)
+            await renew(world, [b"%d" % number for number in range(50)])
+            group = world.cluster.committed_offsets
+            assert ZERO not in group("g")
+            model_of(world).coordinators.groups.offsets.commit(
+                "g", {ZERO: OffsetAndMetadata(committed)}
+            )
+            reader.subscribe("orders")
+            await asyncio.sleep(20)
+            assert [each.offset for each in found[30:]] == [*range(first, 50)]
+            assert group("g")[ZERO].offset == 50
+            reading.cancel()
+
+    live(life)
+
+
 # --- without a reset ---------------------------------------------------------------------------
 
 
