@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from aioproducer.errors import IllegalStateError
+
 __all__ = ["run"]
 
 T = TypeVar("T")
@@ -16,7 +18,20 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run ``main`` like ``asyncio.run``, on uvloop if it is installed (``aioproducer[uvloop]``).
 
     The producer works on both. uvloop needs less time per record and acknowledges sooner.
+
+    Raises:
+        IllegalStateError: an event loop runs in this thread already, as in a notebook.
     """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        main.close()
+        raise IllegalStateError(
+            "an event loop runs in this thread already, as in a notebook: await the coroutine "
+            "there, in place of loops.run()"
+        )
     with asyncio.Runner(loop_factory=_uvloop()) as runner:
         return runner.run(main)
 

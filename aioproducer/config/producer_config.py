@@ -410,9 +410,12 @@ def property_value(option: Option, value: object, providers: Providers | None) -
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:
-    for name in names:
-        if name not in OPTIONS:
-            raise unknown_keyword(name)
+    unknown = [name for name in names if name not in OPTIONS]
+    if not unknown:
+        return
+    first, *others = map(unknown_keyword, unknown)
+    first.args = ("; ".join(map(str, (first, *others))),)
+    raise first
 
 
 def read_properties(source: str | os.PathLike[str]) -> dict[str, str]:

@@ -274,6 +274,28 @@ def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: sign
 
 
 @pytest.mark.usefixtures("kafka_distribution")
+def test_the_command_line_ends_when_its_broker_has_died(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        CLI,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        text=True,
+    ) as command:
+        try:
+            assert command.stdout is not None
+            assert command.stdout.readline()
+            (broker,) = brokers_with_files_in(tmp_path)
+            os.kill(broker, signal.SIGKILL)
+            _, complaints = command.communicate(timeout=20)
+        finally:
+            command.kill()
+    assert command.returncode == 1
+    assert "broker 1 has ended, with exit code -9" in complaints
+    assert "no broker is left" in complaints
+
+
+@pytest.mark.usefixtures("kafka_distribution")
 def test_the_command_line_reports_a_start_that_fails(tmp_path: Path) -> None:
     command = subprocess.run(
         [*CLI, "--config", "num.io.threads=0", "--directory", str(tmp_path)],

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from aioproducer import loops
+from aioproducer import IllegalStateError, loops
 from tests.support.descriptors import CLOSED, run_without
 
 
@@ -33,9 +33,16 @@ def test_what_is_raised_comes_out() -> None:
         loops.run(fail())
 
 
+async def test_where_a_loop_runs_the_advice_is_to_await() -> None:
+    with pytest.raises(
+        IllegalStateError, match=r"await the coroutine there, in place of loops\.run"
+    ):
+        loops.run(kind_of_loop())
+
+
 PROGRAM = """
 import asyncio, os, sys
-from aioproducer import loops
+from aioproducer import IllegalStateError, loops
 
 async def main():
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)

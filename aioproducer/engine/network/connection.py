@@ -224,6 +224,8 @@ class Connection:
         self._setup_timeout = setup_timeout
         self._clock = clock
         self._random = random
+        self._set_up_by = 0
+        """The correlation id of the last request of the set-up."""
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._login_due = inf
@@ -283,6 +285,8 @@ class Connection:
         if self.reason is not None:
             raise self.reason
         assert phase in _NEXT[self.phase], f"from {self.phase} to {phase}"
+        if self.exchange is not None and phase is Phase.READY and self.phase is Phase.CONNECTING:
+            self._set_up_by = self.exchange.correlation_id
         self.phase = phase
         if self.exchange is not None:
             self.exchange.usable_until = self._login_due if phase is Phase.READY else -inf
@@ -348,13 +352,27 @@ class Connection:
         if isinstance(error, ProtocolError):
             return ProtocolError(f"{node}: {error}")
         when = ""
-        if is_hang_up(error) and not self.phase.was_ready:
+        if is_hang_up(error) and self._is_login_missing:
+            protocol = "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
+            when = (
+                " in place of its first answer. If this port wants a login, set "
+                f"security_protocol to '{protocol}'"
+            )
+        elif is_hang_up(error) and not self.phase.was_ready:
             when = f" before it {_awaited(tls, self._settings.mechanism if is_greeted else None)}"
         elif not isinstance(error, IncompleteReadError):
             return BrokerConnectionError(f"{node}: {error}")
         elif error.partial:
             when = f" inside a response ({len(error.partial)} bytes of it had come)"
         return BrokerConnectionError(f"{node} closed the connection{when}")
+
+    @property
+    def _is_login_missing(self) -> bool:
+        """True if there was no login, and the first request after the set-up has no answer: brokers
+        that want a login tell their versions, and hang up at anything else."""
+        if self._settings.mechanism is not None or not self.in_flight:
+            return False
+        return self.in_flight[0].correlation_id == self._set_up_by + 1
 
     async def _open(self) -> Exchange:
         if self.reason is not None:

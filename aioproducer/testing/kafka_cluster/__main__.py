@@ -6,14 +6,19 @@ import argparse
 import logging
 import signal
 import sys
+import time
 from collections.abc import Sequence
+from typing import Final
 
 from aioproducer.loops import open_standard_descriptors
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaClusterError, KafkaUnavailableError
 
+_LOOK_EVERY_SECONDS: Final = 0.5
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 after Ctrl-C or SIGTERM, 1 when Kafka could not be started."""
+    """The exit status: 0 after Ctrl-C or SIGTERM, 1 when Kafka could not be started,
+    or all its brokers have ended."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     open_standard_descriptors()
@@ -32,13 +37,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         with cluster:
             sys.stdout.write(f"{cluster.bootstrap_servers}\n")
             sys.stdout.flush()
-            while True:
-                signal.pause()
+            return _watch(cluster)
     except KeyboardInterrupt:
         return 0
     except (KafkaClusterError, KafkaUnavailableError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+
+
+def _watch(cluster: KafkaCluster) -> int:
+    """Say which brokers end; returns once all have."""
+    running = cluster.brokers
+    while running:
+        time.sleep(_LOOK_EVERY_SECONDS)
+        for broker in [each for each in running if not each.is_running]:
+            assert broker.process is not None
+            sys.stderr.write(
+                f"broker {broker.node_id} has ended, with exit code {broker.process.returncode}; "
+                "--directory keeps its log\n"
+            )
+        running = tuple(each for each in running if each.is_running)
+    sys.stderr.write("no broker is left, so the cluster ends\n")
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -117,6 +117,13 @@ def test_replace_decides_anew_what_had_given_way() -> None:
         weak.replace(ack=1)  # type: ignore[call-arg]
 
 
+def test_every_unknown_option_is_named() -> None:
+    with pytest.raises(ConfigError, match="'ackz'; did you mean 'acks'") as caught:
+        config(ackz="all", linger=5, client_id="shop")
+    assert "'linger'" in str(caught.value)
+    assert "client_id" not in str(caught.value)
+
+
 def test_pickle_and_copy() -> None:
     made = config(bootstrap_servers="a:1,[::1]:2", acks=1, partitioner="murmur3", linger_ms=3)
     for twin in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):

@@ -465,6 +465,29 @@ async def test_a_request_without_answer_is_in_flight_until_it_has_left() -> None
         running.cancel()
 
 
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_who_hangs_up_at_the_first_request_may_want_a_login(answered: int) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        for _ in range(answered):
+            peer.say(await peer.number() + metadata("lkc"))
+        await peer.number()
+        peer.writer.close()
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await asyncio.wait_for(owner.ready.wait(), LONG)
+        for number in range(answered):
+            owner.ask(f"answered {number}")
+            await owner.answers.get()
+        owner.ask("unanswered")
+        reason = str(await asyncio.wait_for(running, LONG))
+    hint = " in place of its first answer. If this port wants a login, set security_protocol to "
+    expected = "" if answered else f"{hint}'SASL_PLAINTEXT'"
+    assert reason == f"{node} closed the connection{expected}"
+
+
 async def test_a_part_of_a_response_is_known_to_have_come() -> None:
     async def script(peer: Peer) -> None:
         await peer.handshake()
