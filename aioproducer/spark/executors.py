@@ -47,7 +47,7 @@ from aioproducer.spark.task import QUERY, batch_of, run_task
 logger = plain_logger(__name__)
 
 _LOST: Final = re.compile(
-    r"RetriableWriteError|ExecutorLostFailure|FetchFailed|MetadataFetchFailed|executor \S+ exited"
+    r"RetriableWriteError: |ExecutorLostFailure|FetchFailed|MetadataFetchFailed|executor \S+ exited"
     r"|Python worker (exited|failed)"
 )
 """Spark's texts for failures after which another attempt can succeed."""
@@ -184,8 +184,9 @@ def _backoff() -> ExponentialBackoff:
 
 
 def _shortened(error: BaseException) -> str:
-    """The part of an error for a log line: Spark adds the tracebacks of several processes."""
-    return f"{type(error).__name__}: {str(error)[:1000]}"
+    """The line of an error that says why: Spark adds the tracebacks of several processes."""
+    lines = str(error).splitlines() or [""]
+    return next(filter(_LOST.search, lines), lines[0]).strip()[:1000]
 
 
 def _is_lost(error: BaseException) -> bool:
