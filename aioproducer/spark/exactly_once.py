@@ -33,7 +33,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     TransactionAbortableError,
 )
-from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.report import WriteReport
@@ -362,7 +362,7 @@ def _check_failures(plan: SinkPlan, outcomes: Sequence[TaskOutcome]) -> None:
         its = [each for each in failures if each.kind is kind]
         if not its:
             continue
-        more = f" (and {len(its) - 1} more such tasks)" if len(its) > 1 else ""
+        more = f" (and {counted(len(its) - 1, 'more task')})" if len(its) > 1 else ""
         if kind is FailureKind.FINAL:
             raise RowsNotWrittenError(f"{its[0].text}{more}")
         why = ""

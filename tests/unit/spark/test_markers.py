@@ -156,7 +156,7 @@ def failed(kind: FailureKind, *partitions: int) -> TaskOutcome:
         ([FailureKind.FENCED], RetriableWriteError, "another query, job or driver began a write"),
         ([*FailureKind][::-1], RowsNotWrittenError, "^task 7: final"),
         ([FailureKind.FENCED, FailureKind.RETRIABLE], RetriableWriteError, "^task 7: retriable"),
-        ([FailureKind.FINAL] * 3, RowsNotWrittenError, r"\(and 2 more such tasks\)"),
+        ([FailureKind.FINAL] * 3, RowsNotWrittenError, r"\(and 2 more tasks\)"),
     ],
 )
 def test_the_failure_that_explains_the_others_is_raised(
