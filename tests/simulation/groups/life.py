@@ -10,16 +10,15 @@ from typing import Any, Final
 
 from aioproducer import Producer, ProducerTimeoutError, TransactionError
 from aioproducer.consumer import Consumer
-from aioproducer.errors import GroupIdNotFoundError
+from aioproducer.errors import ConfigError, GroupIdNotFoundError
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, ClusterOptions
 from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
-from tests.simulation.groups.plan import PLAYTIME, GroupPlan, MemberPlan
+from tests.simulation.groups.plan import LEDGER, PLAYTIME, Call, GroupPlan, MemberPlan
 from tests.simulation.knobs import tuned
 from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
-TOPIC: Final = "ledger"
 RESULTS: Final = "results"
 GROUP: Final = "group"
 PATIENCE: Final = 400
@@ -48,21 +47,22 @@ class GroupLife:
         options = ClusterOptions(group_consumer_migration_policy=plan.policy)
         self.world = SimulatedWorld(plan.seed, plan.brokers, options=options)
         cluster = self.world.cluster
-        cluster.create_topic(TOPIC, plan.partitions)
+        for topic in plan.topics:
+            cluster.create_topic(topic, plan.partitions)
         cluster.create_topic(RESULTS, 2)
-        self.records: dict[tuple[int, int], int] = {}
+        self.records: dict[tuple[TopicPartition, int], int] = {}
         """The numbers of the ledger by partition and offset."""
         self.began: Counter[int] = Counter()
         self.done: Counter[int] = Counter()
-        self.finished_places: set[tuple[int, int]] = set()
-        self.last: dict[tuple[str, int], int] = {}
-        """The last offset that a member got of a partition."""
+        self.finished_places: set[tuple[TopicPartition, int]] = set()
         self.failed: set[int] = set()
         self.starts: Counter[str] = Counter()
         self.hangs = 0
         """The times that a handler hung."""
         self.consumers: dict[str, Consumer] = {}
         """The present consumer of each member."""
+        self.wanted: dict[str, tuple[str, ...]] = {}
+        """The topics to which a member has subscribed last."""
         self.peace = asyncio.Event()
         self._watch_commits()
 
@@ -87,14 +87,14 @@ class GroupLife:
         if self.plan.transactional:
             return  # the results are the oracle
         for (partition, at), number in self.records.items():
-            passed = partition == where.partition and at < offset
+            passed = partition == where and at < offset
             if passed and (partition, at) not in self.finished_places:
                 self.broken(f"a commit of {where} at {offset} passes record {number} at {at}")
                 return
 
     def _got(self, member: str, record: ConsumerRecord) -> int:
         number = int(record.value or b"")
-        place = record.partition, record.offset
+        place = record.topic_partition, record.offset
         if self.records.setdefault(place, number) != number:
             self.broken(f"{place} was another record before")
         self.began[number] += 1
@@ -102,7 +102,17 @@ class GroupLife:
 
     def _finished(self, record: ConsumerRecord) -> None:
         self.done[int(record.value or b"")] += 1
-        self.finished_places.add((record.partition, record.offset))
+        self.finished_places.add((record.topic_partition, record.offset))
+
+    def _see(self, member: MemberPlan, *records: ConsumerRecord) -> None:
+        """A member gets records, or begins with one, now."""
+        wanted = self._wanted_by(member)
+        for each in records:
+            if each.topic not in wanted:
+                self.broken(f"{member.name} got a record of {each.topic}, and wants {wanted}")
+
+    def _wanted_by(self, member: MemberPlan) -> tuple[str, ...]:
+        return self.wanted.get(member.name, self.plan.topics)
 
     # --- members ---------------------------------------------------------------------------
 
@@ -152,13 +162,15 @@ class GroupLife:
     @asynccontextmanager
     async def _consumer(self, member: MemberPlan) -> AsyncIterator[Consumer]:
         owned: set[TopicPartition] = set()
-        consumer = Consumer(TOPIC, **self._options(member), **self._callbacks(member, owned))
+        topics, options = self._wanted_by(member), self._options(member)
+        consumer = Consumer(*topics, **options, **self._callbacks(member, owned))
         await consumer.start()
         self.consumers[member.name] = consumer
         try:
             yield consumer
         finally:
             began = self.world.now
+            del self.consumers[member.name]
             if member.way == "vanish" and asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 await vanish(consumer)
             else:
@@ -185,7 +197,8 @@ class GroupLife:
 
         def look() -> None:
             kept = consumer._assignment.owned
-            if kept and not self._froze:
+            asks = self._acknowledges(member)  # for more, meanwhile: it may be back already
+            if kept and not asks and not self._froze:
                 self.broken(f"{member.name} hangs, and keeps {min(kept)}")
 
         look_at = asyncio.get_running_loop().call_later(LONGEST_WORK + SLACK, look)
@@ -207,6 +220,7 @@ class GroupLife:
                 if not fenced and not self._comes_too_early(member, error):
                     self.broken(f"{member.name} has ended: {error!r}")
                     return
+                await asyncio.sleep(1)
 
     def _comes_too_early(self, member: MemberPlan, error: Exception) -> bool:
         """A member whose protocol is set can't convert a group before its first assignment."""
@@ -224,6 +238,7 @@ class GroupLife:
                 if last is not None:
                     self._finished(last)
                 last = await anext(records)
+                self._see(member, last)
                 await self._work(member, last)
         elif mode in ("lists", "batches"):
             batches: Any = consumer.lists(7) if mode == "lists" else consumer.batches()
@@ -232,18 +247,31 @@ class GroupLife:
                 for record in given:
                     self._finished(record)
                 given = list(await anext(batches))
+                self._see(member, *given)
                 for record in given:
                     await self._work(member, record)
-        elif mode == "run freely" and self.plan.seed % 2:
+        elif mode == "by call":
+            while True:
+                found = await consumer.record(max_wait_ms=500)
+                if found is not None:
+                    self._see(member, found)
+                    await self._work(member, found)
+                    self._finished(found)
+        elif self._acknowledges(member):
             await self._read_singly(member, consumer)
         else:
             order: Any = {"run": "partition", "run by key": "key", "run freely": "none"}[mode]
 
             async def handle(record: ConsumerRecord) -> None:
+                self._see(member, record)
                 await self._work(member, record)
                 self._finished(record)
 
             await consumer.run(handle, concurrency=5, order=order)
+
+    def _acknowledges(self, member: MemberPlan) -> bool:
+        """True if a member acknowledges records one by one."""
+        return member.mode == "singly" or (member.mode == "run freely" and self.plan.seed % 2 > 0)
 
     async def _read_singly(self, member: MemberPlan, consumer: Consumer) -> None:
         async def work(record: ConsumerRecord) -> None:
@@ -255,6 +283,7 @@ class GroupLife:
         try:
             async with asyncio.TaskGroup() as tasks:
                 async for record in consumer.unacknowledged(7):
+                    self._see(member, record)
                     tasks.create_task(work(record))
         except* PlannedError:
             failed = True
@@ -269,6 +298,7 @@ class GroupLife:
             transaction_timeout_ms=15_000,
         ) as producer:
             async for work in consumer.transactions(producer, max_records=20):
+                self._see(member, *work)
                 async with work:
                     for record in work:
                         await self._work(member, record)
@@ -297,7 +327,7 @@ class GroupLife:
                 cluster.set_latency(arguments[0] / 2, arguments[0])
                 later(arguments[1], lambda: cluster.set_latency(0.001, 0.005))
             case "move":
-                cluster.move_leader(TOPIC, *arguments)
+                cluster.move_leader(LEDGER, *arguments)
             case "coordinator":
                 where = model_of(self.world).coordinators.groups.partition_of(GROUP).where
                 cluster.move_leader(GROUPS_TOPIC, where.partition, arguments[0])
@@ -306,6 +336,34 @@ class GroupLife:
         await asyncio.sleep(seconds)
         self._froze = True
         self.world.freeze(length)
+
+    # --- calls -----------------------------------------------------------------------------
+
+    async def _call(self, call: Call) -> None:
+        await asyncio.sleep(call.at)
+        consumer = self.consumers.get(call.member)
+        if call.topics:
+            self.wanted[call.member] = call.topics
+            if consumer is not None:
+                consumer.subscribe(*call.topics)
+        elif consumer is not None and (owned := sorted(consumer.assignment)):
+            with suppress(ConfigError, ProducerTimeoutError):  # it has gone meanwhile
+                await consumer.seek(owned[int(call.which * len(owned))], "committed")
+
+    def _misassigned(self) -> str:
+        """The first fault of the present assignment; empty: members have what they want, and no
+        partition is left."""
+        owned: Counter[TopicPartition] = Counter()
+        for name, consumer in self.consumers.items():
+            for where in consumer.assignment:
+                owned[where] += 1
+                if where.topic not in self.wanted.get(name, self.plan.topics):
+                    return f"{name} keeps {where}"
+        for topic in self.plan.topics:
+            for number in range(self.plan.partitions):
+                if (times := owned[TopicPartition(topic, number)]) != 1:
+                    return f"{times} members have {topic}-{number}"
+        return ""
 
     # --- the life --------------------------------------------------------------------------
 
@@ -317,9 +375,11 @@ class GroupLife:
             metadata_max_age_ms=5_000,
             partitioner="round_robin",
         ) as producer:
+            topics = self.plan.topics
             for number in range(self.plan.records):
                 key = b"%d" % (number % 11) if number % 3 else None
-                producer.send(TOPIC, b"%d" % number, key=key)
+                topic = topics[number % 5 % len(topics)]
+                producer.send(topic, b"%d" % number, key=key)
                 await asyncio.sleep(PLAYTIME / self.plan.records)
             await producer.flush()
 
@@ -333,6 +393,7 @@ class GroupLife:
         for at, kind, arguments in plan.faults:
             if kind != "freeze":
                 self.world.at(at, lambda kind=kind, args=arguments: self._fault(kind, args))  # type: ignore[misc]
+        calls = [asyncio.ensure_future(self._call(each)) for each in plan.calls]
         members = {each: asyncio.ensure_future(self._member(each)) for each in plan.members}
         enders = [
             asyncio.ensure_future(self._end(members[each], each.ends))
@@ -340,7 +401,7 @@ class GroupLife:
             if each.ends is not None
         ]
         await self._write()
-        await asyncio.gather(*freezes, *enders)
+        await asyncio.gather(*freezes, *enders, *calls)
         for _ in range(PATIENCE):
             if self._complete() or self.violations:
                 break
@@ -360,11 +421,11 @@ class GroupLife:
         if self.plan.transactional:
             await self._write_aborted()
         for _ in range(PATIENCE):
-            lags = self._lags()
-            if not lags:
+            lags, fault = self._lags(), self._misassigned()
+            if not (lags or fault):
                 return
             await asyncio.sleep(1)
-        self.broken(f"the lag stays above 0: {lags}")
+        self.broken(f"the lag stays above 0: {lags}" if lags else fault)
 
     async def _write_aborted(self) -> None:
         async with Producer(
@@ -373,15 +434,17 @@ class GroupLife:
             transactional_id="aborts",
         ) as producer:
             await producer.begin_transaction()
-            for partition in range(self.plan.partitions):
-                await producer.send(TOPIC, b"aborted", partition=partition)
+            for topic in self.plan.topics:
+                for partition in range(self.plan.partitions):
+                    await producer.send(topic, b"aborted", partition=partition)
             await producer.abort_transaction()
 
     def _lags(self) -> dict[TopicPartition, tuple[int, int]]:
         """The committed offset and the end of each partition that lags."""
         found = {}
         committed = self.world.cluster.committed_offsets(GROUP)
-        for partition in model_of(self.world).topic(TOPIC).partitions:
+        topics = [model_of(self.world).topic(name) for name in self.plan.topics]
+        for partition in [each for topic in topics for each in topic.partitions]:
             at, end = committed.get(partition.where), partition.high_watermark
             offset = 0 if at is None else at.offset
             if offset != end:

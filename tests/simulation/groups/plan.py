@@ -15,6 +15,11 @@ PLAYTIME: Final = 120.0
 PLAIN: Final = range(4_000)
 """The seeds of lives with the usual numbers and without records that hang: those in which the known
 faults were found first."""
+SETTLED: Final = range(5_000)
+"""The seeds of lives whose members keep their topics and their positions."""
+LEDGER: Final = "ledger"
+SECOND: Final = "second"
+SUBSCRIPTIONS: Final = ((LEDGER,), (SECOND,), (LEDGER, SECOND))
 _HANGS: Final = 0.25
 _FIRST_RECORDS: Final = 20
 _CHOOSES: Final = 0.5
@@ -43,6 +48,18 @@ class MemberPlan:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a member's consumer at a time."""
+
+    at: float
+    member: str
+    topics: tuple[str, ...] = ()
+    """The topics to subscribe to; none: it seeks the committed offset of one of its partitions."""
+    which: float = 0.0
+    """The partition, as a part of those that it has."""
+
+
+@dataclass(frozen=True)
 class GroupPlan:
     """A life."""
 
@@ -61,6 +78,12 @@ class GroupPlan:
     """Whether a group with members goes over to the other protocol."""
     knobs: dict[str, float] = field(default_factory=dict)
     """The engine's numbers that are not as usual (:mod:`tests.simulation.knobs`)."""
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of the ledger."""
+        return SUBSCRIPTIONS[-1] if self.calls else (LEDGER,)
 
     @property
     def is_calm(self) -> bool:
@@ -69,7 +92,14 @@ class GroupPlan:
             not self.faults
             and self.hangs_at is None
             and all(each.way == "close" and each.fails_at is None for each in self.members)
+            and not any(self._repeats(each) for each in self.calls)
         )
+
+    def _repeats(self, call: Call) -> bool:
+        """True if records may come again after a call: those that were not committed, or were
+        handled before others of a topic that is dropped."""
+        modes = {each.mode for each in self.members if each.name == call.member}
+        return not call.topics or not modes <= {"loop", "lists", "batches", "run", "by call"}
 
 
 def make_plan(seed: int) -> GroupPlan:
@@ -88,6 +118,7 @@ def make_plan(seed: int) -> GroupPlan:
     hangs = seed not in PLAIN and not transactional and more.random() < _HANGS
     tuned = seed not in PLAIN and more.random() < 0.5
     records = random.choice((20, 200, 600))
+    drawn, calls = _calls(seed, drawn, transactional)
     protocols, policy = _protocols(seed, random.choice(("classic", "classic", "consumer")), count)
     return GroupPlan(
         seed,
@@ -101,7 +132,34 @@ def make_plan(seed: int) -> GroupPlan:
         more.randrange(_FIRST_RECORDS) if hangs else None,
         policy,
         drawn_knobs(more) if tuned else {},
+        calls,
     )
+
+
+def _calls(
+    seed: int, members: list[MemberPlan], transactional: bool
+) -> tuple[list[MemberPlan], tuple[Call, ...]]:
+    """The members of a life with calls, of which more stay to its end, and the calls.
+
+    The first one, which stays, wants all topics in the end.
+    """
+    random = Random(f"{seed} calls")
+    if seed in SETTLED or random.random() < 1 / 3:
+        return members, ()
+    calls = [Call(PLAYTIME * 0.9, members[0].name, SUBSCRIPTIONS[-1])]
+    for number, each in enumerate(members):
+        if random.random() < 0.5:
+            each = replace(each, ends=None)
+        if not transactional and random.random() < 0.3:
+            each = replace(each, mode=random.choice(("by call", "singly", "singly")))
+        members[number] = each
+        for _ in range(random.randint(0, 4)):
+            at = random.uniform(0, PLAYTIME * 0.8)
+            if transactional or random.random() < 0.6:
+                calls.append(Call(at, each.name, random.choice(SUBSCRIPTIONS)))
+            else:
+                calls.append(Call(at, each.name, (), random.random()))
+    return members, tuple(sorted(calls, key=lambda each: each.at))
 
 
 def _protocols(seed: int, protocol: str, count: int) -> tuple[list[str | None], str]:

@@ -9,11 +9,15 @@ from typing import Final
 import pytest
 
 from tests.simulation.groups.life import lived
-from tests.simulation.groups.plan import PLAIN, make_plan
+from tests.simulation.groups.plan import PLAIN, SETTLED, make_plan
 from tests.simulation.search import new_seeds, printed_by
 
 AT_ONCE = 10
-KNOWN = [*range(5), *range(len(PLAIN), len(PLAIN) + 5)]
+KNOWN = [
+    *range(5),
+    *range(len(PLAIN), len(PLAIN) + 5),
+    *range(len(SETTLED), len(SETTLED) + 5),
+]
 FOUND_ONCE = 321, 1_108, 1_174
 CALM_HANDLERS = 69
 """Two members of this life call handlers, and nothing goes wrong."""
