@@ -291,18 +291,22 @@ class Producer(Generic[K_contra, V_contra]):
         *,
         topics: Iterable[str] = (),
         transactional_id: str | None = None,
+        group_id: str | None = None,
+        consumed_topics: Iterable[str] = (),
     ) -> ClusterCheck:
         """Connect, log in, and check that this producer can write. Nothing is written.
 
         Call this when your application starts; use :meth:`health` for probes. Each topic must
-        exist, its leaders must be reachable, and the principal must be allowed to write to it.
+        exist, its leaders must be reachable, and the principal must be allowed to write to it. One
+        error names all permissions that are missing.
 
         Args:
             timeout: seconds; None: ``max_block_ms``.
             topics: the names of the topics that the application writes to.
-            transactional_id: the id whose coordinator must be reachable, which needs DESCRIBE. The
-                check does not use the id, so only :meth:`init_transactions` notices that WRITE is
-                missing.
+            transactional_id: the id whose coordinator must be reachable, and which the principal
+                must be allowed to use (WRITE). No producer is fenced.
+            group_id: a group whose offsets transactions commit, which needs READ.
+            consumed_topics: the topics of these offsets, which need READ.
 
         Raises:
             AuthenticationError: a broker refused the login, or TLS failed.
@@ -316,7 +320,9 @@ class Producer(Generic[K_contra, V_contra]):
 
         check_timeout(timeout)
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
-        return await check(self._core.engine.queries, topics, transactional_id, bound)
+        return await check(
+            self._core.engine.queries, topics, transactional_id, bound, group_id, consumed_topics
+        )
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent so far is delivered or has failed.

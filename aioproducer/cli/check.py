@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,7 +55,18 @@ def check(
     bootstrap_servers: BootstrapServers = None,
     transactional_id: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Find its coordinator as well. No producer is fenced."),
+        typer.Option(
+            metavar="ID",
+            help="Check its coordinator and WRITE for it, without fencing a producer.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="A group whose offsets transactions commit (needs READ)."),
+    ] = None,
+    consumed_topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="A topic of these offsets (needs READ). Repeatable."),
     ] = None,
     timeout: Timeout = 10.0,
     properties: Properties = None,
@@ -68,7 +79,16 @@ def check(
     terminal.show_log(told_otherwise=_CONNECTIONS)
     config = client_config(CLIENT_ID, bootstrap_servers, properties, command_config)
     named = topics_of(topics or ())
-    found = loops.run(_check(config, named, transactional_id or config.transactional_id, timeout))
+    found = loops.run(
+        _check(
+            config,
+            timeout,
+            topics=named,
+            transactional_id=transactional_id or config.transactional_id,
+            group_id=group,
+            consumed_topics=topics_of(consumed_topic or ()),
+        )
+    )
     print_result(fields(found), lines(found), as_json=as_json)
     return 0
 
@@ -76,12 +96,10 @@ def check(
 check.__doc__ = HELP
 
 
-async def _check(
-    config: ProducerConfig, topics: Sequence[str], transactional_id: str | None, timeout: float
-) -> ClusterCheck:
+async def _check(config: ProducerConfig, timeout: float, **named: Any) -> ClusterCheck:
     """Check without a transactional id, by which this would fence the producer that has it."""
     async with Producer(config.replace(transactional_id=None)) as producer:
-        return await producer.check(timeout, topics=topics, transactional_id=transactional_id)
+        return await producer.check(timeout, **named)
 
 
 def lines(found: ClusterCheck) -> Iterator[str]:

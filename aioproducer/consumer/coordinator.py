@@ -141,7 +141,11 @@ class CoordinatorLink:
             find = FindCoordinator(group_coordinator(self.group_id))
             answer = await self.client.request(find)
             if answer.error_code:
-                raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
+                raise error_about(
+                    f"the coordinator of group {self.group_id!r}",
+                    answer.error_code,
+                    Api.FIND_COORDINATOR,
+                )
             self._node = answer.node
         return self._node
 

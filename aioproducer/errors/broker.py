@@ -12,6 +12,7 @@ Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches t
 despite an error, ``ReplicaManager`` and ``DelayedProduce``. No I/O.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import ClassVar, Final, NamedTuple
 
@@ -687,19 +688,64 @@ def _bind(row: Row) -> None:
 for _row in TABLE:
     _bind(_row)
 
-_DESCRIBE: Final = "the principal needs the DESCRIBE permission for the topic"
-_READ: Final = "the principal needs the READ permission for the topic"
-_NEEDS: Final = {
-    "CONSUMER_GROUP_HEARTBEAT": _DESCRIBE,
-    "FETCH": _READ,
-    "LIST_OFFSETS": _DESCRIBE,
-    "METADATA": _DESCRIBE,
-    "OFFSET_COMMIT": _READ,
-    "OFFSET_FETCH": _DESCRIBE,
-    "OFFSET_FOR_LEADER_EPOCH": _DESCRIBE,
-    "TXN_OFFSET_COMMIT": _READ,
+_NEEDS: Final[Mapping[int, tuple[str, str, Mapping[str, str]]]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "topic",
+        "WRITE",
+        {
+            "CONSUMER_GROUP_HEARTBEAT": "DESCRIBE",
+            "FETCH": "READ",
+            "LIST_OFFSETS": "DESCRIBE",
+            "METADATA": "DESCRIBE",
+            "OFFSET_COMMIT": "READ",
+            "OFFSET_FETCH": "DESCRIBE",
+            "OFFSET_FOR_LEADER_EPOCH": "DESCRIBE",
+            "TXN_OFFSET_COMMIT": "READ",
+        },
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (
+        "group",
+        "READ",
+        {
+            "DESCRIBE_GROUPS": "DESCRIBE",
+            "FIND_COORDINATOR": "DESCRIBE",
+            "OFFSET_FETCH": "DESCRIBE",
+        },
+    ),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "transactional id",
+        "WRITE",
+        {"FIND_COORDINATOR": "DESCRIBE"},
+    ),
 }
-"""The permission for a topic that a refused request lacks. Source: Kafka's ``KafkaApis``."""
+"""The permission that a refused request lacks: the kind of the resource, the operation, and the
+requests with another one. Source: Kafka's ``KafkaApis``."""
+
+_INCLUDED: Final = {
+    "topic": "READ and WRITE include",
+    "group": "READ includes",
+    "transactional id": "WRITE includes",
+}
+"""The operations that include DESCRIBE. Source: ``AclEntry`` of Kafka's ``StandardAuthorizer``."""
+
+
+def _permission(code: int, request: IntEnum | None) -> str:
+    """The permission that a refused ``request`` lacks; empty: the code is about something else."""
+    if request is None or code not in _NEEDS:
+        return ""
+    resource, operation, others = _NEEDS[code]
+    operation = others.get(request.name, operation)
+    more = f", which {_INCLUDED[resource]}" if operation == "DESCRIBE" else ""
+    return f"the principal needs the {operation} permission for the {resource}{more}"
+
+
+def lacking(what: object, code: int, *operations: str) -> KafkaError:
+    """The exception for missing permissions for ``what``, such as a topic, by their refusal."""
+    resource, *_ = _NEEDS[code]
+    several = "s" if len(operations) > 1 else ""
+    needs = f"the principal needs the {' and '.join(operations)} permission{several}"
+    return kafka_error(code, f"{what}: {code_name(code)}: {needs} for the {resource}")
+
 
 _ROWS: Final = {int(row.code): row for row in TABLE}
 
@@ -729,7 +775,5 @@ def explain(code: int, said: str | None = None, request: IntEnum | None = None) 
     ``request``: the one that was refused; None: it may be any of a producer's.
     """
     row = _ROWS.get(code)
-    more = said or ("" if row is None else row.advice)
-    if not said and request is not None and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        more = _NEEDS.get(request.name, more)
+    more = said or _permission(code, request) or ("" if row is None else row.advice)
     return f"{code_name(code)}: {more}" if more else code_name(code)

@@ -11,6 +11,7 @@ from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network.request import LazyMetadataResponse, SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import ProtocolError
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition, has_name
 
@@ -44,6 +45,7 @@ _FIRST_WITH_TOPIC_IDS: Final = 10
 _UNKNOWN: Final = -(2**31)
 _MOST_MISSING: Final = 1000
 """The partitions that a description may leave out."""
+_READ: Final = 3
 _WRITE: Final = 4
 """Kafka's number of the operation (``AclOperation``), and its bit in a set of them."""
 
@@ -73,6 +75,8 @@ class TopicDescription(NamedTuple):
     partitions: tuple[PartitionDescription, ...]
     """The partitions in the order of their numbers."""
     may_write: bool | None = None
+    """None: the broker does not report it."""
+    may_read: bool | None = None
     """None: the broker does not report it."""
 
 
@@ -164,8 +168,14 @@ def _topic(said: Any, partitions: list[PartitionDescription]) -> TopicDescriptio
         said.is_internal,
         said.error_code,
         tuple(partitions),
-        None if operations == _UNKNOWN else bool(operations >> _WRITE & 1),
+        _may(_WRITE, operations),
+        _may(_READ, operations),
     )
+
+
+def _may(operation: int, operations: int) -> bool | None:
+    """True if ``operation`` is in the set ``operations``; None: the broker does not report it."""
+    return None if operations == _UNKNOWN else bool(operations >> operation & 1)
 
 
 def _partition(said: Any) -> PartitionDescription:
@@ -339,3 +349,63 @@ class CoordinatorLookup(SchemaRequest):
                 f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
             )
         return Response(message=message, node=node)
+
+
+# --- permissions ---------------------------------------------------------------------------------
+
+_FIRST_WITH_OPERATIONS_OF_A_GROUP: Final = 3
+_LAST_WITH_NEW_GROUPS: Final = 5
+
+
+class GroupPermission(SchemaRequest):
+    """Ask a group's coordinator if this principal may commit the group's offsets (KIP-430)."""
+
+    api = Api.DESCRIBE_GROUPS
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    def chosen_version(self, version: int) -> int:
+        """Later versions do not tell of groups that do not exist (KIP-1043)."""
+        return min(version, _LAST_WITH_NEW_GROUPS)
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        wants = version >= _FIRST_WITH_OPERATIONS_OF_A_GROUP
+        more = {"include_authorized_operations": True} if wants else {}
+        return schema.DescribeGroupsRequest(groups=(self.group_id,), **more)
+
+    def read(self, response: Any) -> int:
+        """The error code: GROUP_AUTHORIZATION_FAILED if it may not. Old brokers do not tell."""
+        for each in response.groups:
+            if each.group_id == self.group_id:
+                if not each.error_code and _may(_READ, each.authorized_operations) is False:
+                    return ErrorCode.GROUP_AUTHORIZATION_FAILED
+                return int(each.error_code)
+        raise ProtocolError(f"a description of other groups than {self.group_id!r}")
+
+
+class TransactionalIdPermission(SchemaRequest):
+    """Ask a coordinator if this principal may write with a transactional id.
+
+    An AddOffsetsToTxn without a producer id changes nothing: a coordinator refuses it, with
+    INVALID_PRODUCER_ID_MAPPING, after it has looked at the permissions.
+    """
+
+    api = Api.ADD_OFFSETS_TO_TXN
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=-1,
+            group_id=self.transactional_id,
+        )
+
+    def read(self, response: Any) -> int:
+        """The error code."""
+        return int(response.error_code)

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
 from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, PartitionInfo, has_name
@@ -143,7 +144,7 @@ def _node(said: Any) -> Node:
 
 
 def _error(topic: str, code: int) -> KafkaError:
-    return error_about(f"topic {topic!r}", code)
+    return error_about(f"topic {topic!r}", code, Api.METADATA)
 
 
 def _is_stale(code: int) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,7 +16,9 @@ from aioproducer.engine.client.requests import (
     CoordinatorLookup,
     CoordinatorType,
     DescribeRequest,
+    GroupPermission,
     TopicDescription,
+    TransactionalIdPermission,
 )
 from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
 from aioproducer.engine.core.arguments import checked_topic
@@ -27,13 +29,13 @@ from aioproducer.errors import (
     KafkaError,
     LeaderNotAvailableError,
     ProducerError,
-    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     anew,
     error_about,
     explain,
     kafka_error,
 )
+from aioproducer.errors.broker import ErrorCode, lacking
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import BootstrapServer, Node, PartitionInfo, Peer, Value
@@ -184,35 +186,46 @@ class ClusterCheck(Value):
 
 
 async def check(
-    cluster: ClusterQueries, topics: Iterable[str], transactional_id: str | None, timeout: float
+    cluster: ClusterQueries,
+    topics: Iterable[str],
+    transactional_id: str | None,
+    timeout: float,
+    group_id: str | None = None,
+    consumed_topics: Iterable[str] = (),
 ) -> ClusterCheck:
-    """Ask any broker about the cluster, connect to the leaders of ``topics``, find the coordinator.
+    """Ask any broker about the cluster, connect to the leaders of ``topics``, find the
+    coordinators, and ask for permissions. One error names all permissions that are missing.
 
     Raises:
         BootstrapError: the timeout is over; the message has each broker's reason.
         ProducerError: the problem that the check has found.
     """
-    if isinstance(topics, str):
-        raise InvalidTopicError(f"topics is the list of names, not one: [{topics!r}]")
-    named = tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
+    written, consumed = _names("topics", topics), _names("consumed_topics", consumed_topics)
+    lacks: list[KafkaError] = []
     doing, passing = "the cluster", None
     try:
         async with PatientTimeout(timeout):
             while True:
-                found: ClusterDescription = await cluster.request(DescribeRequest(named))
+                both = tuple(dict.fromkeys(written + consumed))
+                found: ClusterDescription = await cluster.request(DescribeRequest(both))
                 passing = _check_found(found)
                 if passing is None:
                     break
                 await asyncio.sleep(_PAUSE)
+            lacks += _lacks_for_topics(found, written, consumed)
             for leader in _leaders(found):
                 doing = str(leader)
                 await cluster.request(DescribeRequest(()), leader)
             coordinator = None
             if transactional_id is not None:
                 doing = f"the coordinator of transactional id {transactional_id!r}"
-                coordinator = await _coordinator(cluster, transactional_id)
-                doing = str(coordinator)
-                await cluster.request(DescribeRequest(()), coordinator)
+                key = Coordinator(CoordinatorType.TRANSACTION, transactional_id)
+                asked = TransactionalIdPermission(transactional_id)
+                coordinator = await _ask_coordinator(cluster, key, asked, "WRITE", lacks)
+            if group_id is not None:
+                doing = f"the coordinator of group {group_id!r}"
+                key = Coordinator(CoordinatorType.GROUP, group_id)
+                await _ask_coordinator(cluster, key, GroupPermission(group_id), "READ", lacks)
     except TimeoutError as error:
         if isinstance(error, ProducerError):
             raise
@@ -222,6 +235,8 @@ async def check(
             f"check() did not reach {doing} within {duration(timeout)}. Check bootstrap_servers "
             f"and security_protocol. {cluster.why_no_answer()}"
         ) from None
+    if lacks:
+        raise kafka_error(lacks[0].code, "; ".join(map(str, lacks)))
     return ClusterCheck(
         found.cluster_id,
         tuple(found.brokers.values()),
@@ -230,9 +245,16 @@ async def check(
         {
             name: TopicCheck(len(topic.partitions), topic.may_write)
             for name, topic in found.topics.items()
+            if name in written
         },
         coordinator,
     )
+
+
+def _names(argument: str, topics: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        raise InvalidTopicError(f"{argument} is the list of names, not one: [{topics!r}]")
+    return tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
 
 
 def _check_found(found: ClusterDescription) -> KafkaError | None:
@@ -251,6 +273,8 @@ def _leaders(found: ClusterDescription) -> list[Node]:
 def _check_topic(
     name: str, topic: TopicDescription, found: ClusterDescription
 ) -> KafkaError | None:
+    if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return None  # it is told with the permissions
     if topic.error_code:
         error = error_about(f"topic {name!r}", topic.error_code)
         if error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
@@ -260,24 +284,47 @@ def _check_topic(
         return LeaderNotAvailableError(
             f"topic {name!r} has partitions without a leader: check that all brokers are up"
         )
-    if topic.may_write is False:
-        raise TopicAuthorizationFailedError(
-            f"topic {name!r}: the principal may describe it and not write to it; "
-            "grant it WRITE on the topic"
-        )
     return None
 
 
-async def _coordinator(cluster: ClusterQueries, transactional_id: str) -> Node:
-    request = CoordinatorLookup(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
+def _lacks_for_topics(
+    found: ClusterDescription, written: Sequence[str], consumed: Sequence[str]
+) -> Iterator[KafkaError]:
+    for name, topic in found.topics.items():
+        hidden = topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        operations = ["DESCRIBE"] if hidden else []
+        if name in written and (hidden or topic.may_write is False):
+            operations.append("WRITE")
+        if name in consumed and (hidden or topic.may_read is False):
+            operations.append("READ")
+        if operations:
+            yield lacking(f"topic {name!r}", ErrorCode.TOPIC_AUTHORIZATION_FAILED, *operations)
+
+
+async def _ask_coordinator(
+    cluster: ClusterQueries,
+    key: Coordinator,
+    permission: Request,
+    operation: str,
+    lacks: list[KafkaError],
+) -> Node | None:
+    """The coordinator, which is asked for the ``permission`` for ``operation``. What is missing is
+    added to ``lacks``."""
+    what, refusal = f"group {key.key!r}", ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if key.type is CoordinatorType.TRANSACTION:
+        what = f"transactional id {key.key!r}"
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     while True:
-        answer = await cluster.request(request)
+        answer = await cluster.request(CoordinatorLookup(key))
+        if answer.error_code == refusal:
+            lacks.append(lacking(what, refusal, "DESCRIBE", operation))
+            return None
         if not answer.error_code and answer.node is not None:
+            # Brokers look at permissions first: any other error comes after them.
+            if await cluster.request(permission, answer.node) == refusal:
+                lacks.append(lacking(what, refusal, operation))
             return answer.node  # type: ignore[no-any-return]
-        error: KafkaError = kafka_error(
-            answer.error_code,
-            f"transactional id {transactional_id!r}: {explain(answer.error_code)}",
-        )
+        error = error_about(what, answer.error_code)
         if not error.retriable:
             raise error
         await asyncio.sleep(_PAUSE)

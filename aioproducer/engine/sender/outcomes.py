@@ -7,6 +7,7 @@ combines the facts with the meaning of an error code (:mod:`aioproducer.errors.b
 
 from typing import NamedTuple, TypeAlias
 
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.errors import (
     ConcurrentTransactionsError,
@@ -103,7 +104,7 @@ def decide(result: PartitionResult | None, where: str, standing: Standing) -> Ou
     if result is None:
         missing = ProtocolError(f"{where}: the response does not mention the partition")
         return decide_error(missing, standing)
-    said = explain(result.error_code, result.message)
+    said = explain(result.error_code, result.message, Api.PRODUCE)
     error = kafka_error(result.error_code, f"{where}: {said}")
     if error.disposition is Disposition.DELIVERED:
         return Deliver(result.base_offset, result.log_append_time_ms, result.log_start_offset)

@@ -124,7 +124,9 @@ class ProducerIdRequester(Requester):
                     epoch=assigned.epoch,
                 )
                 return
-            error = kafka_error(code, f"no producer id: {explain(code)}")
+            error = kafka_error(
+                code, f"no producer id: {explain(code, request=Api.INIT_PRODUCER_ID)}"
+            )
         self._refused(now)
         if error is not None and not error.retriable:
             logger.error("No producer id was assigned: %s", error, error=error)

@@ -17,9 +17,11 @@ from aioproducer.engine.client.requests import (
     ClusterDescription,
     CoordinatorLookup,
     DescribeRequest,
+    GroupPermission,
     MetadataRequest,
     PartitionDescription,
     TopicDescription,
+    TransactionalIdPermission,
 )
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
@@ -265,6 +267,8 @@ class InMemoryCluster:
                 names = self._topics if topics is None else topics
                 found = {name: self._describe(name) for name in names}
                 return ClusterDescription(0, CLUSTER_ID, BROKER.id, {BROKER.id: BROKER}, found)
+            case GroupPermission() | TransactionalIdPermission():
+                return 0
             case InitProducerIdRequest():
                 return AssignedIdentity(0, PRODUCER_ID, 0)
             case CoordinatorRequest() | CoordinatorLookup():

@@ -97,7 +97,7 @@ async def test_concurrent_transactions_are_asked_again_within_milliseconds(
 
 
 ABORTABLE = [
-    (ADD_PARTITIONS, 29, "TopicAuthorizationFailedError", "orders-0.*WRITE permissions"),
+    (ADD_PARTITIONS, 29, "TopicAuthorizationFailedError", "orders-0.*WRITE permission"),
     (ADD_PARTITIONS, 120, "TransactionAbortableError", "TRANSACTION_ABORTABLE"),
     (ADD_PARTITIONS, -1, "UnknownServerError", "UNKNOWN_SERVER_ERROR"),
     (ADD_PARTITIONS, 55, "OperationNotAttemptedError", "OPERATION_NOT_ATTEMPTED"),
@@ -113,7 +113,7 @@ ABORTABLE = [
     (COMMIT_OFFSETS, -1, "UnknownServerError", "UNKNOWN_SERVER_ERROR"),
     (END, 48, "InvalidTxnStateError", "INVALID_TXN_STATE"),
     (END, 120, "TransactionAbortableError", "TRANSACTION_ABORTABLE"),
-    (PRODUCE, 29, "TopicAuthorizationFailedError", "orders-0.*WRITE permissions"),
+    (PRODUCE, 29, "TopicAuthorizationFailedError", "orders-0.*WRITE permission"),
     (PRODUCE, 10, "MessageTooLargeError", "max.message.bytes"),
     (PRODUCE, 47, "InvalidProducerEpochError", "INVALID_PRODUCER_EPOCH"),
     (PRODUCE, 48, "InvalidTxnStateError", "INVALID_TXN_STATE"),
@@ -199,14 +199,14 @@ FATAL = [
         for row in (
             (90, ProducerFencedError, "PRODUCER_FENCED.*a newer producer"),
             (47, ProducerFencedError, "INVALID_PRODUCER_EPOCH.*a newer producer"),
-            (53, FatalTransactionError, "DESCRIBE and WRITE permissions"),
+            (53, FatalTransactionError, "needs the WRITE permission"),
             (49, FatalTransactionError, "INVALID_PRODUCER_ID_MAPPING"),
         )
     ],
     (ADD_PARTITIONS, 48, FatalTransactionError, "INVALID_TXN_STATE"),
     (ADD_OFFSETS, 48, FatalTransactionError, "INVALID_TXN_STATE"),
     (PRODUCE, 90, ProducerFencedError, "PRODUCER_FENCED.*a newer producer"),
-    (PRODUCE, 53, FatalTransactionError, "DESCRIBE and WRITE permissions"),
+    (PRODUCE, 53, FatalTransactionError, "needs the WRITE permission"),
     (PRODUCE, 31, FatalTransactionError, "CLUSTER_AUTHORIZATION_FAILED"),
 ]
 
@@ -246,7 +246,7 @@ async def test_a_fatal_error_is_the_end_of_the_producer(
 
 
 REFUSED = [
-    (INIT_PRODUCER_ID, 53, FatalTransactionError, "DESCRIBE and WRITE permissions"),
+    (INIT_PRODUCER_ID, 53, FatalTransactionError, "needs the WRITE permission"),
     (INIT_PRODUCER_ID, 31, FatalTransactionError, "CLUSTER_AUTHORIZATION_FAILED"),
     (INIT_PRODUCER_ID, 50, FatalTransactionError, "transaction.max.timeout.ms"),
     (INIT_PRODUCER_ID, 90, ProducerFencedError, "PRODUCER_FENCED"),

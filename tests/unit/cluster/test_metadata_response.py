@@ -150,7 +150,7 @@ def test_a_topic_without_partitions_is_neither_known_nor_an_error() -> None:
         (3, UnknownTopicOrPartitionError, "does not exist"),
         (5, LeaderNotAvailableError, "no leader yet"),
         (17, InvalidTopicError, "is invalid"),
-        (29, TopicAuthorizationFailedError, "DESCRIBE and WRITE"),
+        (29, TopicAuthorizationFailedError, "DESCRIBE permission"),
     ],
 )
 def test_errors_name_the_topic_and_what_to_do(code: int, kind: type, hint: str) -> None:

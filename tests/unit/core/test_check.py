@@ -11,8 +11,10 @@ import pytest
 from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
+    GroupPermission,
     PartitionDescription,
     TopicDescription,
+    TransactionalIdPermission,
 )
 from aioproducer.engine.core.queries import ClusterQueries, TopicCheck, check
 from aioproducer.engine.transactions.requests import Response
@@ -39,7 +41,7 @@ def described(*leaders: int | None, error: int = 0, writes: bool | None = True) 
 
 
 GOOD = described(2, 2, 2)
-NOT_AVAILABLE, ID_REFUSED = 15, 53
+NOT_AVAILABLE, ID_REFUSED, GROUP_REFUSED = 15, 53, 30
 LONG, SHORT = 30.0, 0.05
 
 
@@ -51,6 +53,8 @@ class Cluster(ClusterQueries):
         self.topics: dict[str, TopicDescription] = topics
         self.coordinators: list[Any] = []
         self.unreachable: dict[Peer, BaseException | None] = {}
+        self.permissions: dict[type, int] = {}
+        """The error codes for questions about permissions."""
         self.nodes: list[Peer] = []
         self.asked: list[Any] = []
 
@@ -63,7 +67,7 @@ class Cluster(ClusterQueries):
                     await asyncio.get_running_loop().create_future()
                 else:
                     raise error
-            return None
+            return self.permissions.get(type(request))
         self.asked.append(request)
         if isinstance(request, DescribeRequest):
             named = {name: self.topics[name] for name in request.topics or ()}
@@ -149,6 +153,50 @@ async def test_a_refused_transactional_id_is_final() -> None:
     with pytest.raises(KafkaError, match="'payments'") as caught:
         await check(cluster, [], "payments", LONG)
     assert caught.value.code == ID_REFUSED
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+async def test_all_missing_permissions_are_in_one_error(hidden: bool) -> None:
+    topic = described(error=29) if hidden else described(1, writes=False)._replace(may_read=False)
+    cluster = Cluster(orders=topic, payments=topic, open=described(1))
+    cluster.coordinators = [Response(ID_REFUSED), Response(GROUP_REFUSED)]
+    if not hidden:
+        cluster.coordinators = [Response(0, node=ONE), Response(0, node=TWO)]
+        cluster.permissions = {
+            TransactionalIdPermission: ID_REFUSED,
+            GroupPermission: GROUP_REFUSED,
+        }
+    with pytest.raises(TopicAuthorizationFailedError) as caught:
+        await check(cluster, ["orders", "open"], "id", LONG, "readers", ["payments", "open"])
+    found = [
+        each.partition(": the principal needs the ")[::2] for each in str(caught.value).split("; ")
+    ]
+    also = "DESCRIBE and " if hidden else ""
+    several = "s" if hidden else ""
+    assert found == [
+        (
+            f"topic {name!r}: TOPIC_AUTHORIZATION_FAILED",
+            f"{also}{operation} permission{several} for the topic",
+        )
+        for name, operation in (("orders", "WRITE"), ("payments", "READ"))
+    ] + [
+        (
+            "transactional id 'id': TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+            f"{also}WRITE permission{several} for the transactional id",
+        ),
+        (
+            "group 'readers': GROUP_AUTHORIZATION_FAILED",
+            f"{also}READ permission{several} for the group",
+        ),
+    ]
+
+
+async def test_other_errors_come_after_the_permissions() -> None:
+    cluster = Cluster()
+    cluster.coordinators = [Response(0, node=ONE), Response(0, node=TWO)]
+    cluster.permissions = {TransactionalIdPermission: 49, GroupPermission: 16}
+    assert (await check(cluster, [], "id", LONG, "readers")).coordinator == ONE
+    assert cluster.nodes == [ONE, TWO]
 
 
 async def test_a_cluster_that_refuses_to_describe_itself() -> None:

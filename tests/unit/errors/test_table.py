@@ -251,17 +251,19 @@ def test_advice_is_given_where_the_broker_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("request_", "right"),
     [
-        (None, "DESCRIBE and WRITE permissions"),
-        (Api.ADD_PARTITIONS_TO_TXN, "DESCRIBE and WRITE permissions"),
-        (Api.FETCH, "READ permission"),
-        (Api.METADATA, "DESCRIBE permission"),
-        (Api.LIST_OFFSETS, "DESCRIBE permission"),
+        (None, "DESCRIBE and WRITE permissions for the topic"),
+        (Api.ADD_PARTITIONS_TO_TXN, "WRITE permission for the topic"),
+        (Api.PRODUCE, "WRITE permission for the topic"),
+        (Api.FETCH, "READ permission for the topic"),
+        (Api.METADATA, "DESCRIBE permission for the topic, which READ and WRITE include"),
+        (Api.LIST_OFFSETS, "DESCRIBE permission for the topic, which READ and WRITE include"),
+        (Api.TXN_OFFSET_COMMIT, "READ permission for the topic"),
     ],
 )
 def test_a_refused_request_names_the_permission_that_it_needs(
     request_: Api | None, right: str
 ) -> None:
     assert explain(29, request=request_) == (
-        f"TOPIC_AUTHORIZATION_FAILED: the principal needs the {right} for the topic"
+        f"TOPIC_AUTHORIZATION_FAILED: the principal needs the {right}"
     )
     assert explain(29, "ask Bob", request_) == "TOPIC_AUTHORIZATION_FAILED: ask Bob"
