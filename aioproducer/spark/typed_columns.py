@@ -19,13 +19,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
+    CalendarIntervalType,
     DataType,
+    DayTimeIntervalType,
     MapType,
     NullType,
     StructType,
     TimestampType,
     UserDefinedType,
     VariantType,
+    YearMonthIntervalType,
 )
 
 from aioproducer.config.properties import BUILT_IN, Reference
@@ -314,6 +317,12 @@ def _message(schema: RecordSchema) -> Any:
     return made.DESCRIPTOR
 
 
+_WITHOUT_FORM: Final = (
+    CalendarIntervalType,
+    DayTimeIntervalType,
+    VariantType,
+    YearMonthIntervalType,
+)
 _STRUCTS_OF_OTHERS: Final = ("geometry", "geography")
 """Types that travel as a struct of Spark's own; before Spark 4.1 there are none."""
 
@@ -341,7 +350,7 @@ def arrow_type(data_type: DataType, path: str) -> pa.DataType:
         )
     if isinstance(data_type, StructType):
         return pa.struct(_fields(data_type, path))
-    if isinstance(data_type, VariantType) or data_type.typeName() in _STRUCTS_OF_OTHERS:
+    if isinstance(data_type, _WITHOUT_FORM) or data_type.typeName() in _STRUCTS_OF_OTHERS:
         raise _unsupported(data_type, path)
     if isinstance(data_type, TimestampType):  # Spark 4.3 wants to know the time zone
         return pa.timestamp("us", tz="UTC")
@@ -367,7 +376,9 @@ def _field(name: str, kind: pa.DataType, nullable: bool) -> pa.Field:
 
 
 def _unsupported(data_type: DataType, path: str) -> ConfigError:
+    advice = f"cast({path} as string) has the text of Spark's to_json()"
+    if isinstance(data_type, VariantType):
+        advice = f"to_json({path}) makes it a string"
     return ConfigError(
-        f"{path} is of type {data_type.simpleString()}, which no format supports; cast it, for "
-        "example a variant with to_json()"
+        f"{path} is of type {data_type.simpleString()}, which no format supports; cast it: {advice}"
     )

@@ -157,6 +157,84 @@ def test_json(
     assert "nothing" not in found
 
 
+SAME_IN_JSON = """
+    true as boolean, 1Y as tinyint, -2S as smallint, 2147483647 as int,
+    9223372036854775807L as bigint, 1.5F as float, 1e38F as large_float,
+    1e-7D as double, 1e22D as large_double, 123.45BD as decimal,
+    cast(-1.5 as decimal(38, 10)) as wide, cast(7 as decimal(20, 0)) as whole,
+    cast('0.0000000001' as decimal(38, 10)) as tiny_decimal,
+    concat('ü " / 😀', char(92), char(10), char(1)) as string, X'00FF' as binary,
+    date'0001-01-01' as date, date'9999-12-31' as last_date,
+    timestamp_ntz'2013-01-31 12:34:56.789' as timestamp_ntz,
+    array(1, null, 3) as array, map('a', 1, 'b', null) as map,
+    named_struct('x', 1, 'y', null) as struct, array(named_struct('price', 9.99BD)) as structs,
+    cast(null as void) as nothing
+"""
+OTHERWISE_IN_JSON = {
+    "timestamp'2013-01-31 12:34:56.789012+00:00'": (
+        "2013-01-31T12:34:56.789012Z",
+        "2013-01-31T12:34:56.789Z",
+    ),
+    "timestamp'2013-01-31 12:34:56+00:00'": ("2013-01-31T12:34:56Z", "2013-01-31T12:34:56.000Z"),
+    "timestamp_ntz'2013-01-31 12:34:56'": ("2013-01-31T12:34:56", "2013-01-31T12:34:56.000"),
+}
+"""Ours have all digits; those of Spark have three."""
+TIMES = ("12:30:15", "12:30:15.5", "00:00:00.000001", "23:59:59.99")
+"""Spark's to_json() refuses a time; this is its text as a string."""
+CAST_FOR_JSON = {
+    "double('NaN')": "which JSON does not have: cast it to a string",
+    "interval '1 02:03:04.5' day to second": "cast(value.x as string)",
+    "interval '-1' day": "cast(value.x as string)",
+    "interval '1-2' year to month": "cast(value.x as string)",
+    "make_interval(1, 2)": "cast(value.x as string)",
+    "parse_json('[1]')": "to_json(value.x)",
+    "map(1, 'a')": "cast the keys",
+}
+"""Columns that are refused, with the cast after which the text is that of Spark."""
+
+
+def of_json_sink(rows: DataFrame, cluster: MockCluster, topic: str) -> Any:
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    publish_partitions(rows.select("value"), topic=topic, **servers, **{"value.format": "json"})
+    return json.loads(read_topic(cluster, topic)[-1].value or b"", parse_float=Decimal)
+
+
+def test_json_is_that_of_sparks_to_json(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    others = (f"{column} as x{n}" for n, column in enumerate(OTHERWISE_IN_JSON))
+    rows = session.sql(f"select {SAME_IN_JSON}, {', '.join(others)}").selectExpr("struct(*) value")
+    theirs = json.loads(
+        rows.selectExpr("to_json(value)").first()[0],  # type: ignore[index]
+        parse_float=Decimal,
+    )
+    ours = of_json_sink(rows, cluster, topic)
+    for n, texts in enumerate(OTHERWISE_IN_JSON.values()):
+        assert (ours.pop(f"x{n}"), theirs.pop(f"x{n}")) == texts
+    assert ours == theirs
+    times = ", ".join(f"time'{each}'" for each in TIMES)
+    rows = session.sql(f"select array({times}) as value")
+    assert of_json_sink(rows, cluster, topic) == list(TIMES)
+    strings = rows.selectExpr("cast(value as array<string>)").first()
+    assert strings is not None
+    assert strings[0] == list(TIMES)
+
+
+@pytest.mark.parametrize("column", CAST_FOR_JSON)
+def test_a_column_without_a_form_in_json_names_its_cast(
+    spark: SparkSession, cluster: MockCluster, topic: str, column: str
+) -> None:
+    rows = spark.range(1).selectExpr(f"named_struct('x', {column}) as value")
+    with pytest.raises((ConfigError, PySparkException)) as caught:
+        of_json_sink(rows, cluster, topic)
+    assert CAST_FOR_JSON[column] in str(caught.value)
+    if "cast(" in CAST_FOR_JSON[column]:
+        [(cast, theirs)] = rows.selectExpr("cast(value.x as string)", "to_json(value)").collect()
+        assert json.loads(theirs)["x"] == cast
+
+
 def test_protobuf(
     spark: SparkSession,
     options: dict[str, Any],
@@ -318,8 +396,8 @@ def test_what_is_wrong_is_said_before_any_task(
         ("named_struct('a', array(parse_json('1')))", "value.a.element is of type variant"),
         ("named_struct('a', map(1, 'x'))", "'value.a'"),
         ("named_struct('a b', 1)", "'value.a b' can't be a name in Avro"),
-        ("named_struct('a', interval '1' day)", "'value.a' is of type duration"),
-        ("named_struct('a', interval '1' month)", "value.a is of type interval month"),
+        ("named_struct('a', interval '1' day)", "cast(value.a as string) has"),
+        ("named_struct('a', interval '1' month)", "cast(value.a as string) has"),
         ("named_struct('a', 1, 'a', 2)", "value has two fields with the name 'a'"),
     ],
 )

@@ -1342,22 +1342,26 @@ cdef int write_time(Output* out, const Column* column, Py_ssize_t row) noexcept 
     put_byte(out, c":")
     put_digits(out, <uint32_t>(seconds % 60), 2)
     if fraction:
-        put_fraction(out, <uint32_t>(fraction * (1_000_000_000 // column.divide)))
+        put_fraction(
+            out,
+            <uint32_t>(fraction * (1_000_000_000 // column.divide)),
+            3 if column.write == TIMESTAMP else 1,
+        )
     if column.write == TIMESTAMP and column.width:
         put_byte(out, c"Z")
     put_byte(out, c'"')
     return 0
 
 
-cdef void put_fraction(Output* out, uint32_t nanos) noexcept nogil:
-    """Three, six or nine digits."""
+cdef void put_fraction(Output* out, uint32_t nanos, int group) noexcept nogil:
+    """Nine digits without the zeros at their end, of which a ``group`` is left out or none."""
+    cdef uint32_t zeros = 1_000 if group == 3 else 10
+    cdef int digits = 9
+    while nanos % zeros == 0:
+        nanos //= zeros
+        digits -= group
     put_byte(out, c".")
-    if nanos % 1_000_000 == 0:
-        put_digits(out, nanos // 1_000_000, 3)
-    elif nanos % 1_000 == 0:
-        put_digits(out, nanos // 1_000, 6)
-    else:
-        put_digits(out, nanos, 9)
+    put_digits(out, nanos, digits)
 
 
 # --- protobuf_rows -------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def _time(node: Node, value: int) -> bytes:
     seconds, fraction = divmod(value, node.divide)
     if not 0 <= seconds < _SECONDS_OF_A_DAY:
         raise ValueProblemError(Problem.RANGE, node)
-    return f'"{_clock(seconds)}{_fraction(node, fraction)}"'.encode()
+    return f'"{_clock(seconds)}{_fraction(node, fraction).rstrip("0")}"'.encode()
 
 
 def _timestamp(node: Node, value: int) -> bytes:

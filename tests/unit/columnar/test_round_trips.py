@@ -7,6 +7,7 @@ import io
 import json
 import math
 import struct
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -114,11 +115,11 @@ def is_writable(kind: pa.DataType, value: Any) -> bool:
     return True
 
 
-def clock(value: int, parts: int) -> str:
+def clock(value: int, parts: int, most_digits: Iterable[int] = (0, 3, 6, 9)) -> str:
     seconds, fraction = divmod(value, parts)
     text = str(timedelta(seconds=seconds)).rjust(8, "0")
     nanos = f"{fraction * (10**9 // parts):09}"
-    for digits in (0, 3, 6, 9):
+    for digits in most_digits:
         if not nanos[digits:].strip("0"):
             return f"{text}.{nanos[:digits]}" if digits else text
     raise AssertionError(nanos)
@@ -148,7 +149,7 @@ def as_json(kind: pa.DataType, value: Any) -> Any:
     if pa.types.is_date(kind):
         return (date(1970, 1, 1) + timedelta(value)).isoformat()
     if pa.types.is_time(kind):
-        return clock(value, PARTS[kind.unit])
+        return clock(value, PARTS[kind.unit], range(10))
     if pa.types.is_timestamp(kind):
         days, rest = divmod(value, 86_400 * PARTS[kind.unit])
         day = (date(1970, 1, 1) + timedelta(days)).isoformat()
