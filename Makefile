@@ -100,8 +100,7 @@ test-spark: spark
 
 # Constraints name one PySpark; without them pip takes the newest one.
 spark-newest: $(WITH_NEWEST_SPARK) ## Run the tests of Spark with the newest PySpark (a download of 450 MB)
-	AIOPRODUCER_PORTS=28000-31999 "$(<D)/bin/python" -m pytest -m "spark and not soak" \
-		-W "ignore:PySpark does not yet fully support pandas" tests/spark
+	AIOPRODUCER_PORTS=28000-31999 "$(<D)/bin/python" -m pytest -m "spark and not soak" tests/spark
 
 matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
