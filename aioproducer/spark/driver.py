@@ -261,9 +261,7 @@ class _Publication:
             if isinstance(outcome, BaseException):
                 failed.append((f"topic {topic!r}: {_named(outcome)}", outcome))
                 continue
-            self.report = WriteReport.of(
-                (self.report, WriteReport(outcome.delivered, outcome.ranges))
-            )
+            self.report = WriteReport.of((self.report, WriteReport.of_rows(rows, outcome)))
             if (why := outcome.first_failure) is not None:
                 count = f"{outcome.failed:,} of {len(rows):,} rows at a time"
                 failed.append((f"topic {topic!r}, {count}: {_named(why)}", why))

@@ -16,13 +16,16 @@ raises it. If the task raised it, Spark would run the task again, in vain, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from functools import wraps
+from time import monotonic
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from aioproducer.errors import (
     DuplicateSequenceNumberError,
+    GroupAuthorizationFailedError,
     IllegalStateError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -31,7 +34,9 @@ from aioproducer.errors import (
     ProducerError,
     ProducerFencedError,
     ProducerTimeoutError,
+    TopicAuthorizationFailedError,
     TransactionAbortableError,
+    TransactionalIdAuthorizationFailedError,
 )
 from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
@@ -41,6 +46,8 @@ from aioproducer.sync import Producer
 
 logger = plain_logger(__name__)
 
+_COMMIT_SECONDS: Final = 60.0
+"""The longest time that a commit waits: unlike a beginning, it can't be tried again."""
 _ABORT_SECONDS: Final = 10.0
 """The longest time that a failed write waits for its abort."""
 _SIGNATURE: Final = "aioproducer:"
@@ -140,8 +147,10 @@ class Begun:
     query: str
     """The streaming query that wrote the marker."""
 
-    def is_written(self, batch: Batch | None) -> bool:
+    def is_written(self, batch: Batch | None, *, fail_on_data_loss: bool = False) -> bool:
         """True if ``batch`` was committed before. None: a batch write without a number.
+
+        ``fail_on_data_loss``: raise if a query has written before and its marker is gone.
 
         Raises:
             IllegalStateError: the marker does not fit: two queries use one ``sink.id``, a
@@ -151,13 +160,15 @@ class Begun:
         query = batch.query if batch else ""
         if self.next_batch is None:
             if batch is not None and batch.query and batch.number:
-                logger.warning(
-                    "%s has no marker, and this is batch %d. Unless the sink is new, "
-                    "its marker has expired (offsets.retention.minutes of the "
-                    "brokers), and this batch may have been written before",
-                    sink,
-                    batch.number,
+                lost = (
+                    f"{sink} has no marker, and this is batch {batch.number}. Unless the sink is "
+                    "new, the topic was deleted and created again, with which the rows of all "
+                    "batches before are gone, or the marker has expired (offsets.retention.minutes "
+                    "of the brokers), and this batch may have been written before"
                 )
+                if fail_on_data_loss:
+                    raise IllegalStateError(f"{lost}. To go on, set failOnDataLoss to false once")
+                logger.warning("%s", lost)
             return False
         last = self.next_batch - 1
         if self.query not in (query, _UNKNOWN):
@@ -220,6 +231,52 @@ class TaskOutcome:
     failure: TaskFailure | None = None
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_REFUSALS: Final = (
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+)
+
+
+def names_permissions(
+    step: Callable[Concatenate[SinkPlan, _P], _T],
+) -> Callable[Concatenate[SinkPlan, _P], _T]:
+    """Let the error of a step that lacks a permission name all that the sink lacks."""
+
+    @wraps(step)
+    def checked(plan: SinkPlan, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return step(plan, *args, **kwargs)
+        except ProducerError as error:
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, _REFUSALS):
+                cause = cause.__cause__
+            if cause is not None:
+                _check_permissions(plan, error)
+            raise
+
+    return checked
+
+
+def _check_permissions(plan: SinkPlan, refused: ProducerError) -> None:
+    """Raise an error that names all missing permissions, if the cluster tells them."""
+    try:
+        with Producer(plan.config()) as producer:
+            producer.check(
+                topics=[] if plan.topic is None else [plan.topic],
+                transactional_id=plan.sink_id,
+                group_id=plan.sink_id,
+                consumed_topics=[plan.marker_topic],
+            )
+    except _REFUSALS as lacks:
+        raise lacks from refused
+    except ProducerError as error:
+        logger.info("the permissions of sink.id %r are not known: %s", plan.sink_id, error)
+
+
+@names_permissions
 def begin(plan: SinkPlan) -> Begun:
     """Begin a transaction that others write into and end; it fences the write before.
 
@@ -254,6 +311,7 @@ def begin(plan: SinkPlan) -> Begun:
     return Begun(handle, marker.offset, marker.metadata.removeprefix(_SIGNATURE))
 
 
+@names_permissions
 def commit(
     plan: SinkPlan,
     outcomes: Sequence[TaskOutcome],
@@ -275,7 +333,7 @@ def commit(
     _check_partitions(outcomes)
     _check_failures(plan, outcomes)
     begun, batch = _agreed(outcomes, number) if outcomes else _without_tasks(plan, number, begun)
-    if begun.is_written(batch):
+    if begun.is_written(batch, fail_on_data_loss=plan.fail_on_data_loss):
         logger.warning(
             "sink.id %r: batch %s has already been written and is skipped",
             plan.sink_id,
@@ -290,7 +348,8 @@ def commit(
             if batch is not None:
                 marker = OffsetAndMetadata(batch.number + 1, _SIGNATURE + batch.query)
                 producer.send_offsets_to_transaction({_marker_place(plan): marker}, plan.sink_id)
-            producer.commit_transaction()
+            began = monotonic()
+            producer.commit_transaction(_COMMIT_SECONDS)
     except ProducerError as error:
         if batch is None or kind_of(error) is FailureKind.FINAL:
             raise
@@ -298,7 +357,7 @@ def commit(
             f"sink.id {plan.sink_id!r}: batch {batch.number} was not committed, or nobody knows: "
             f"{_named(error)}. Repeat it: its marker tells whether it was"
         ) from error
-    return report
+    return replace(report, commit_seconds=monotonic() - began)
 
 
 def abort(plan: SinkPlan, begun: Begun) -> None:

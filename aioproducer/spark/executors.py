@@ -211,6 +211,9 @@ def _write_and_tell(
     yield pa.RecordBatch.from_pydict({"outcome": pa.array([outcome], pa.string())})
 
 
+_FACTS: Final = {"records": int, "dead_letters": int, "bytes": int, "compiled": bool}
+
+
 def _told(outcome: TaskOutcome) -> str:
     """The outcome of a task, for the process that started the write; it knows the transaction."""
     ranges = [
@@ -219,9 +222,8 @@ def _told(outcome: TaskOutcome) -> str:
     ]
     batch = outcome.batch and [outcome.batch.number, outcome.batch.query]
     failure = outcome.failure and [outcome.failure.text, outcome.failure.kind]
-    return json.dumps(
-        {"records": outcome.report.records, "ranges": ranges, "batch": batch, "failure": failure}
-    )
+    facts = {name: getattr(outcome.report, name) for name in _FACTS}
+    return json.dumps({**facts, "ranges": ranges, "batch": batch, "failure": failure})
 
 
 def _outcome(told: Any, begun: Begun | None) -> TaskOutcome:
@@ -233,13 +235,13 @@ def _outcome(told: Any, begun: Begun | None) -> TaskOutcome:
     try:
         found = json.loads(told)
         report = WriteReport(
-            _checked(found["records"], int),
-            {
+            ranges={
                 TopicPartition(_checked(topic, str), _checked(partition, int)): OffsetRange(
                     *(_checked(each, int) for each in (first, last, count))
                 )
                 for topic, partition, first, last, count in found["ranges"]
             },
+            **{name: _checked(found[name], kind) for name, kind in _FACTS.items()},
         )
         batch = found["batch"]
         if batch is not None:

@@ -73,9 +73,11 @@ def _tell_of(names: tuple[str, ...]) -> None:
 
 
 _PREFIX: Final = "kafka."
-_BATCH_SIZE: Final = "262144"
-"""The default of ``batch.size``, in bytes: a task hands over megabytes at once. With Kafka's own,
-16 KB, a write takes longer; a megabyte is no better where rows have keys."""
+_DEFAULTS: Final = {"batch.size": "262144", "max.block.ms": "20000"}
+"""The defaults that differ from Kafka's. ``batch.size``, in bytes: a task hands over megabytes at
+once. With Kafka's own, 16 KB, a write takes longer; a megabyte is no better where rows have keys.
+``max.block.ms``: Spark tries a task four times, so a cluster that is down would be told after four
+times Kafka's minute. The election of a leader or coordinator takes about ten seconds."""
 _OWN: Final = (
     "delivery.guarantee",
     "sink.id",
@@ -85,7 +87,10 @@ _OWN: Final = (
 )
 _ATTEMPTS: Final = 4
 """The default of ``sink.attempts``: that of ``spark.task.maxFailures``."""
-_READ: Final = ("topic", "includeheaders", *_OWN)
+_DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
+_FAIL: Final = "failondataloss"
+"""An option of Spark's Kafka source, with its name."""
+_READ: Final = ("topic", "includeheaders", *_OWN, _DEAD_LETTERS, _FAIL)
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 """The default of ``transaction.timeout.ms``; Kafka's minute is short for a write."""
 _SERIALIZERS: Final = {
@@ -140,6 +145,10 @@ class SinkPlan:
     """How often the driver's functions write, until they give up."""
     encodings: Mapping[str, ColumnEncoding] = field(default_factory=dict)
     """The encodings of the columns that have a format."""
+    fail_on_data_loss: bool = False
+    """True: a query whose marker is gone fails. False: it logs a warning and goes on."""
+    dead_letter_topic: str = ""
+    """The topic of rows that no broker would take; empty: such a row fails the write."""
 
     @property
     def exactly_once(self) -> bool:
@@ -155,9 +164,7 @@ class SinkPlan:
             ConfigError: an option is wrong.
             UnresolvedError: a variable or a file is not there.
         """
-        properties = hidden_properties(
-            {"batch.size": _BATCH_SIZE, **_with_providers(self.properties)}
-        )
+        properties = hidden_properties(_DEFAULTS | _with_providers(self.properties))
         try:
             return ProducerConfig.from_properties(
                 properties, **{name: settled(value) for name, value in overrides.items()}
@@ -197,6 +204,8 @@ def plan_write(
         batch_id=_number(given, "sink.batch.id"),
         attempts=_number(given, "sink.attempts", least=1) or _ATTEMPTS,
         marker_topic=given.get("sink.marker.topic", rows.topic or ""),
+        fail_on_data_loss=_fails_on_data_loss(given, guarantee),
+        dead_letter_topic=_dead_letter_topic(given, rows.topic),
     )
     if plan.exactly_once and not plan.marker_topic:
         raise ConfigError(
@@ -344,6 +353,25 @@ def _guarantee(given: Mapping[str, str]) -> Guarantee:
     elif pointless := [name for name in _OWN[1:] if name in given]:
         raise ConfigError(f"{', '.join(pointless)}: this needs delivery.guarantee=exactly_once")
     return guarantee
+
+
+def _fails_on_data_loss(given: Mapping[str, str], guarantee: Guarantee) -> bool:
+    said = given.get(_FAIL, "false").lower()
+    if said not in ("true", "false"):
+        raise ConfigError(f"failOnDataLoss is {said!r}; it is true or false")
+    if said == "true" and guarantee is Guarantee.AT_LEAST_ONCE:
+        raise ConfigError("failOnDataLoss: this needs delivery.guarantee=exactly_once")
+    return said == "true"
+
+
+def _dead_letter_topic(given: Mapping[str, str], topic: str | None) -> str:
+    for name in given:
+        if name.startswith("errors.") and name != _DEAD_LETTERS:
+            raise ConfigError(f"unknown option '{name}'; the option is {_DEAD_LETTERS}")
+    name = given.get(_DEAD_LETTERS, "").strip()
+    if name and name == topic:
+        raise ConfigError(f"{_DEAD_LETTERS} is {name!r}, the topic of the rows: name another one")
+    return name
 
 
 def _number(given: Mapping[str, str], name: str, least: int = 0) -> int | None:

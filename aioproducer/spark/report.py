@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from aioproducer.engine.bulk.send_report import OffsetRange
+from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
+from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.errors import MissingExtraError
 from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
@@ -31,26 +33,48 @@ class WriteReport:
     records: int = 0
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
     """First and last offset by Kafka partition. Records of other producers can be in between."""
+    dead_letters: int = 0
+    """The rows that are in the dead letter topic instead of their own, see the option
+    ``errors.deadletterqueue.topic.name``; ``records`` does not count them, ``ranges`` does."""
+    bytes: int = 0
+    """The size of the rows' Arrow columns, as they were sent."""
+    commit_seconds: float = field(default=0.0, compare=False)
+    """The time of the transaction's commit, with exactly once."""
+    compiled: bool = field(default=True, compare=False)
+    """False: a task's Python lacks the compiled modules, and takes up to seven times as much CPU
+    time; see ``Producer.health().compiled``."""
+
+    @classmethod
+    def of_rows(cls, rows: pa.RecordBatch, sent: SendReport) -> WriteReport:
+        """The report of ``rows`` that this process has sent."""
+        return cls(sent.delivered, sent.ranges, bytes=rows.nbytes, compiled=is_compiled())
 
     @classmethod
     def of(cls, reports: Iterable[WriteReport]) -> WriteReport:
         """The sum of ``reports``."""
-        records = 0
+        records = dead_letters = size = 0
+        compiled = True
         ranges: dict[TopicPartition, OffsetRange] = {}
         for report in reports:
+            compiled &= report.compiled
             records += report.records
+            dead_letters += report.dead_letters
+            size += report.bytes
             for place, there in report.ranges.items():
                 known = ranges.get(place)
                 ranges[place] = there if known is None else _joined(known, there)
-        return cls(records, ranges)
+        return cls(records, ranges, dead_letters, size, compiled=compiled)
 
     def __str__(self) -> str:
         places = ", ".join(
             f"{place} from {there.first} to {there.last}"
             for place, there in sorted(self.ranges.items())
         )
-        return f"{counted(self.records, 'record', ',')} written" + (
-            f" ({places})" if places else ""
+        letters = counted(self.dead_letters, "dead letter", ",")
+        return (
+            f"{counted(self.records, 'record', ',')} written"
+            + (f", {letters}" if self.dead_letters else "")
+            + (f" ({places})" if places else "")
         )
 
 

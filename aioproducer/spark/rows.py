@@ -1,5 +1,8 @@
 """Rows of a DataFrame for ``send_many()``: columns by topic, and the partitions of a transaction.
 
+Rows that no broker would take are found before any row of their chunk is sent: rows without a
+topic, rows that don't fit their schema, and rows larger than ``max.request.size``.
+
 Each partition of a task in a transaction only takes the rows of one attempt of one task. All tasks
 write with one producer id and epoch, each from sequence number 0 on. When Spark runs a task again,
 a broker would take a batch with the numbers of an earlier one for a repetition of it, and drop it.
@@ -10,19 +13,34 @@ tell when it runs a stage again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aioproducer.engine.records.arrow import murmur2_partitions
-from aioproducer.errors import IllegalStateError, SerializationError
+from aioproducer.engine.records.builder import batch_size_bound
+from aioproducer.errors import (
+    IllegalStateError,
+    RecordTooLargeError,
+    SerializationError,
+)
 from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
 from aioproducer.spark.plan import SinkPlan
+from aioproducer.spark.typed_columns import ColumnEncoding
 
 _SENT: Final = ("value", "key", "partition", "headers")
+NO_TOPIC: Final = (
+    "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for "
+    "setting a default topic."
+)
+
+
+def sent_names(plan: SinkPlan) -> list[str]:
+    return [name for name in _SENT if name in plan.columns]
 
 
 def by_topic(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -33,28 +51,75 @@ def by_topic(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.Rec
     Raises:
         SerializationError: a row has no topic, or does not fit its schema.
     """
-    for topic, columns in _parted(rows, plan):
-        for name, encoding in plan.encodings.items():
-            place = columns.schema.get_field_index(name)
-            records = encoding.encoded(columns.column(place), topic)
-            columns = columns.set_column(place, name, records)
+    for topic, columns in parted(rows, plan):
+        for encoding in plan.encodings.values():
+            columns = encoded(columns, encoding, topic)
         yield topic, columns
 
 
-def _parted(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.RecordBatch]]:
-    columns = rows.select([name for name in _SENT if name in plan.columns])
+def encoded(columns: pa.RecordBatch, encoding: ColumnEncoding, topic: str) -> pa.RecordBatch:
+    place = columns.schema.get_field_index(encoding.column)
+    records = encoding.encoded(columns.column(place), topic)
+    return columns.set_column(place, encoding.column, records)
+
+
+def parted(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.RecordBatch]]:
+    columns = rows.select(sent_names(plan))
     if plan.topic is not None:
         yield plan.topic, columns
         return
     topics = rows.column("topic")
     if topics.null_count:
-        raise SerializationError(
-            "The Kafka message data sent to the producer contains a null topic. Use the `topic` "
-            "option for setting a default topic."
-        )
+        raise SerializationError(NO_TOPIC)
     names = sorted(pc.unique(topics).to_pylist())
     for name in names:
         yield name, columns if len(names) == 1 else columns.filter(pc.equal(topics, name))
+
+
+_LARGEST_HEADER: Final = 10
+"""The bytes of a header beside its key and value: their lengths."""
+
+
+def too_large(columns: pa.RecordBatch, most: int) -> list[tuple[int, RecordTooLargeError]]:
+    """The rows of which a batch would have more than ``most`` bytes, by number, with their errors.
+
+    ``columns``: binary keys and values, as they are sent.
+    """
+    sizes = pc.coalesce(pc.binary_length(columns.column("value")), 0)
+    if "key" in columns.schema.names:
+        sizes = pc.add(sizes, pc.coalesce(pc.binary_length(columns.column("key")), 0))
+    bound = most - batch_size_bound(None, None, ())
+    if "headers" in columns.schema.names:
+        bound -= _longest_headers(columns.column("headers"))
+    found = []
+    for row in pc.indices_nonzero(pc.greater(sizes, bound)).to_pylist():
+        fields = {name: columns.column(name)[row].as_py() for name in columns.schema.names}
+        headers = [(each["key"], each["value"]) for each in fields.get("headers") or ()]
+        key, value = (as_bytes(fields.get(name)) for name in ("key", "value"))
+        if (size := batch_size_bound(key, value, headers)) > most:
+            found.append((row, RecordTooLargeError(_too_large(size, most))))
+    return found
+
+
+def _longest_headers(column: pa.Array) -> int:
+    """More bytes than the headers of any row have."""
+    each = column.flatten()
+    longest = sum(pc.max(pc.binary_length(part)).as_py() or 0 for part in each.flatten())
+    return (pc.max(pc.list_value_length(column)).as_py() or 0) * (longest + _LARGEST_HEADER)
+
+
+def _too_large(size: int, most: int) -> str:
+    return (
+        f"a record of {size} bytes is larger than {most} bytes: raise kafka.max.request.size (and "
+        "the topic's max.message.bytes, and kafka.buffer.memory), or send smaller records"
+    )
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """A key or value; that of a column with a format, which could not be encoded, as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value, default=str)).encode()
 
 
 _LONGEST_START: Final = 61
@@ -96,7 +161,7 @@ class TaskPartitions:
         if starts:
             first = pa.concat_arrays(starts)
             yield rows.take(first)
-            rows = rows.filter(pc.invert(pc.is_in(_numbers(rows), first)))
+            rows = rows.filter(pc.invert(pc.is_in(row_numbers(rows), first)))
         if len(rows):
             yield rows
 
@@ -108,10 +173,10 @@ class TaskPartitions:
         if column.null_count and "key" in columns:
             column = pc.coalesce(column, murmur2_partitions(columns["key"], len(partitions)))
         if column.null_count:
-            column = pc.fill_null(column, pa.scalar(self._free(topic, partitions), pa.int32()))
+            column = pc.fill_null(column, pa.scalar(self.free(topic, partitions), pa.int32()))
         return pa.RecordBatch.from_pydict(columns | {"partition": column})
 
-    def _free(self, topic: str, partitions: Sequence[int]) -> int:
+    def free(self, topic: str, partitions: Sequence[int]) -> int:
         """The partition for rows that may go anywhere; no other task takes it for them."""
         count = len(partitions)
         if self._task >= count:
@@ -123,5 +188,5 @@ class TaskPartitions:
         return partitions[(self._task + self._shift) % count]
 
 
-def _numbers(rows: pa.RecordBatch) -> pa.Array:
+def row_numbers(rows: pa.RecordBatch) -> pa.Array:
     return pa.array(range(len(rows)), pa.uint64())

@@ -28,7 +28,7 @@ from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, com
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import Reports, WriteReport
-from aioproducer.spark.task import run_task
+from aioproducer.spark.task import reason_first, run_task
 from aioproducer.spark.worker_start import drop_zip_importers
 
 logger = plain_logger(__name__)
@@ -75,6 +75,7 @@ class KafkaDataSource(DataSource):
         """The writer of a micro-batch and its commits; complete mode appends as Spark's does."""
         return StreamWriter(self._plan(schema), self.written)
 
+    @reason_first()
     def _plan(self, schema: StructType) -> SinkPlan:
         drop_zip_importers()
         return plan_sink(dict(self.options), schema)
@@ -87,6 +88,7 @@ class _Writer:
         self.plan = plan
         self.begun: Begun | None = None
 
+    @reason_first()
     def __getstate__(self) -> Mapping[str, Any]:
         """Begin the transaction: a writer is pickled where its write is planned, and nowhere else,
         but twice."""
@@ -104,6 +106,7 @@ class _Writer:
         """Write the rows of a task. Raises the error that makes the task fail."""
         return TaskDone(run_task(self.plan, self.begun, iterator))
 
+    @reason_first()
     def _commit(
         self, outcomes: Sequence[TaskOutcome], number: int | None, what: str
     ) -> WriteReport:

@@ -5,23 +5,33 @@ The rows of a task are in Kafka when the task returns, or it raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from time import monotonic
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
+from aioproducer.engine.accumulator import accumulator_settings
+from aioproducer.engine.bulk.send_report import OffsetRange
+from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import (
     DuplicateSequenceNumberError,
     IllegalStateError,
+    MessageTooLargeError,
     OutOfOrderSequenceNumberError,
     ProducerError,
+    RecordListTooLargeError,
+    SerializationError,
 )
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.spark.exactly_once import (
     REPEAT,
     Batch,
@@ -31,14 +41,30 @@ from aioproducer.spark.exactly_once import (
     TaskFailure,
     TaskOutcome,
     abort,
+    names_permissions,
 )
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.producer_pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.rows import TaskPartitions, by_topic
+from aioproducer.spark.rows import (
+    NO_TOPIC,
+    TaskPartitions,
+    as_bytes,
+    by_topic,
+    encoded,
+    parted,
+    row_numbers,
+    sent_names,
+    too_large,
+)
+from aioproducer.spark.typed_columns import ColumnEncoding
 from aioproducer.spark.worker_start import start_worker
 from aioproducer.sync import Producer
 
+logger = plain_logger(__name__)
+
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+"""Source: ``handle_worker_exception()`` of ``pyspark.util``."""
 _AT_ONCE: Final = 8 * 1024 * 1024
 """Bytes of rows that are sent by one call; the next ones are read meanwhile."""
 
@@ -48,14 +74,147 @@ _TOPICS_AT_ONCE: Final = 32
 _READING_ON_SECONDS: Final = 5.0
 """The longest time for which a failed task reads on, so that its reason reaches the driver."""
 
+_TOO_LARGE: Final = (MessageTooLargeError, RecordListTooLargeError)
+"""The errors of a row whose topic takes less than a batch of the producer may have."""
+
+
+@contextmanager
+def reason_first() -> Iterator[None]:
+    """Let Spark's message begin with an error's text, instead of 30 to 60 lines of tracebacks.
+
+    Use it in a worker process of Spark's alone: PySpark hides the traceback of the error that ends
+    the process, as by ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``.
+    """
+    try:
+        yield
+    except ProducerError:
+        logger.debug("the write failed", exc_info=True)
+        os.environ[_HIDE_TRACEBACK] = "1"
+        raise
+
+
+BATCH: Final = "__aioproducer.errors.batch"
+QUERY_ID: Final = "__aioproducer.errors.query"
+"""Headers of dead letters beside those of :class:`aioproducer.failed_records.DeadLetter`."""
+_LONGEST_REASON: Final = 1000
+"""Characters of an error's message: it must not make the letter too large for its topic."""
+_LETTERS: Final = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("key", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("partition", pa.int32()),
+    ]
+)
+
+
+Letters: TypeAlias = list[dict[str, Any]]
+Sifted: TypeAlias = tuple[list[tuple[str, pa.RecordBatch]], Letters]
+"""The rows of each topic, and the letters of those that can't be sent."""
+
+
+class DeadLetters:
+    """Takes out the rows of a task that no broker would take. They become records of another topic.
+
+    ``most``: the bytes of the largest batch. ``batch``: the number of the write, and its query.
+    """
+
+    def __init__(self, plan: SinkPlan, most: int, batch: tuple[int, str] | None) -> None:
+        self._plan = plan
+        self._most = most
+        number, query = batch or (None, "")
+        facts = {BATCH: "" if number is None else str(number), QUERY_ID: query}
+        self._headers = [(name, text.encode()) for name, text in facts.items() if text]
+
+    def sift(self, rows: pa.RecordBatch) -> Sifted:
+        """The rows that can be sent, encoded; and the letters of the others."""
+        letters: Letters = []
+        if self._plan.topic is None and rows.column("topic").null_count:
+            known = rows.column("topic").is_valid()
+            lost = rows.filter(pc.invert(known)).select(sent_names(self._plan))
+            letters += self.of("", lost, SerializationError(NO_TOPIC))
+            rows = rows.filter(known)
+        topics: list[tuple[str, pa.RecordBatch]] = []
+        for topic, columns in parted(rows, self._plan):
+            for encoding in self._plan.encodings.values():
+                columns = self._encoded(topic, columns, encoding, letters)
+            large = too_large(columns, self._most)
+            for row, error in large:
+                letters += self.of(topic, columns.slice(row, 1), error)
+            if large:
+                numbers = pa.array([row for row, _ in large], pa.uint64())
+                columns = columns.filter(pc.invert(pc.is_in(row_numbers(columns), numbers)))
+            if len(columns):
+                topics.append((topic, columns))
+        return topics, letters
+
+    def _encoded(
+        self, topic: str, columns: pa.RecordBatch, encoding: ColumnEncoding, letters: Letters
+    ) -> pa.RecordBatch:
+        """Without the rows that do not fit: halves are tried until each of these is alone."""
+        try:
+            return encoded(columns, encoding, topic)
+        except SerializationError as error:
+            if len(columns) == 1:
+                letters += self.of(topic, columns, error)
+                return encoded(columns.slice(0, 0), encoding, topic)
+        half = len(columns) // 2
+        parts = (columns.slice(0, half), columns.slice(half))
+        return pa.concat_batches([self._encoded(topic, part, encoding, letters) for part in parts])
+
+    def of(self, topic: str, columns: pa.RecordBatch, error: BaseException) -> Letters:
+        """The letters of rows for ``topic`` that failed with ``error``.
+
+        A value that would make the letter too large, too, is left out; so is such a key.
+        """
+        # Most tasks have no use for this module.
+        from aioproducer.failed_records import DeadLetter
+
+        letters = []
+        for row in columns.to_pylist():
+            key, value = (as_bytes(row.get(name)) for name in ("key", "value"))
+            headers = tuple((each["key"], each["value"]) for each in row.get("headers") or ())
+            partition, now = row.get("partition"), time.time_ns() // 1_000_000
+            why = (type(error).__name__, str(error)[:_LONGEST_REASON], False)
+            letter = DeadLetter(topic, partition, key, value, headers, now, *why)
+            for too_much in ({}, {"value": None}, {"key": None, "headers": ()}):
+                letter = replace(letter, **too_much)
+                described = [*letter.all_headers(), *self._headers]
+                if batch_size_bound(letter.key, letter.value, described) <= self._most:
+                    break
+            fields = [{"key": name, "value": text} for name, text in described]
+            letters.append({"value": letter.value, "key": letter.key, "headers": fields})
+        return letters
+
+
+def letters_batch(letters: Letters, partition: int | None) -> pa.RecordBatch:
+    """The letters as rows for ``send_many()``. ``partition``: of them all; None: by their keys."""
+    return pa.RecordBatch.from_pylist(
+        [{**each, "partition": partition} for each in letters], _LETTERS
+    )
+
 
 @dataclass(slots=True)
 class RowWriter:
-    """Sends the rows of one task. ``partitions``: of the task, in a transaction."""
+    """Sends the rows of one task. ``partitions``: of the task, in a transaction.
+
+    ``batch``: of the write, for dead letters.
+    """
 
     producer: Producer
     plan: SinkPlan
     partitions: TaskPartitions | None = None
+    batch: Batch | None = None
+    _most: int = field(init=False)
+    """The bytes of the largest batch."""
+    _dead_letters: DeadLetters | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        settings = accumulator_settings(self.plan.config(), None)
+        self._most = min(settings.max_request_size, settings.memory)
+        if self.plan.dead_letter_topic:
+            batch = None if self.batch is None else (self.batch.number, self.batch.query)
+            self._dead_letters = DeadLetters(self.plan, self._most, batch)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WriteReport:
         """Send every row and wait for its outcome; rows of one partition in their order.
@@ -75,23 +234,48 @@ class RowWriter:
                     yield batch
 
             for chunk in _chunks(read()):
-                topics = list(by_topic(chunk, self.plan))  # encoded while the chunk before is sent
+                sifted = self._sifted(chunk)  # encoded while the chunk before is sent
                 if sending is not None:
                     reports += sending.result()
-                sending = beside.submit(self._send, topics)
+                sending = beside.submit(self._send, sifted)
             if sending is not None:
                 reports += sending.result()
         return WriteReport.of(reports)
 
-    def _send(self, topics: Sequence[tuple[str, pa.RecordBatch]]) -> list[WriteReport]:
+    def _sifted(self, chunk: pa.RecordBatch) -> Sifted:
+        """The rows by topic, and the dead letters of those that no broker would take.
+
+        Without a topic for them, such a row fails the task before any row of the chunk is sent.
+        """
+        if self._dead_letters is not None:
+            return self._dead_letters.sift(chunk)
+        topics = list(by_topic(chunk, self.plan))
+        for topic, columns in topics:
+            if found := too_large(columns, self._most):
+                raise _not_written(topic, len(found), len(columns), found[0][1])
+        return topics, []
+
+    def _send(self, sifted: Sifted) -> list[WriteReport]:
+        topics, letters = sifted
+        reports = self._send_letters(letters)
         if len(topics) == 1:
-            return self._send_topic(topics[0])
+            return reports + self._send_topic(topics[0])
         with ThreadPoolExecutor(_TOPICS_AT_ONCE, "aioproducer-spark-topic") as side_by_side:
-            return list(chain.from_iterable(side_by_side.map(self._send_topic, topics)))
+            return reports + list(chain.from_iterable(side_by_side.map(self._send_topic, topics)))
+
+    def _send_letters(self, letters: Letters) -> list[WriteReport]:
+        if not letters:
+            return []
+        topic, partition = self.plan.dead_letter_topic, None
+        if self.partitions is not None:
+            partition = self.partitions.free(topic, self.producer.partitions_for(topic))
+        reports = self._send_topic((topic, letters_batch(letters, partition)))
+        return [replace(each, records=0, dead_letters=each.records) for each in reports]
 
     def _send_topic(self, rows: tuple[str, pa.RecordBatch]) -> list[WriteReport]:
         topic, columns = rows
-        return [self._send_part(topic, part) for part in self._parts(topic, columns)]
+        parts = self._parts(topic, columns)
+        return list(chain.from_iterable(self._send_part(topic, part) for part in parts))
 
     def _parts(self, topic: str, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self.partitions is None:
@@ -102,16 +286,28 @@ class RowWriter:
         except ProducerError as error:
             raise _not_written(topic, len(columns), len(columns), error) from error
 
-    def _send_part(self, topic: str, rows: pa.RecordBatch) -> WriteReport:
+    def _send_part(self, topic: str, rows: pa.RecordBatch) -> list[WriteReport]:
         try:
             report = self.producer.send_many(topic, rows)
         except ProducerError as error:
             raise _not_written(topic, len(rows), len(rows), error) from error
-        if report.first_failure is not None:
+        written = WriteReport.of_rows(rows, report)
+        if report.first_failure is None:
+            return [written]
+        refused = report.failures
+        if (
+            self._dead_letters is None
+            or self.partitions is not None  # the transaction can only be aborted
+            or topic == self.plan.dead_letter_topic
+            or not all(isinstance(error, _TOO_LARGE) for error in refused.values())
+        ):
             raise _not_written(
                 topic, report.failed, report.sent, report.first_failure
             ) from report.first_failure
-        return _report(report)
+        letters: Letters = []
+        for row, why in refused.items():
+            letters += self._dead_letters.of(topic, rows.slice(row, 1), why)
+        return [written, *self._send_letters(letters)]
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -140,10 +336,6 @@ def _not_written(topic: str, failed: int, of: int, error: BaseException) -> Rows
         f"{failed} of {of} rows for topic {topic!r} were not written: "
         f"{type(error).__name__}: {error}{advice}"
     )
-
-
-def _report(report: SendReport) -> WriteReport:
-    return WriteReport(report.delivered, report.ranges)
 
 
 _BATCH: Final = "streaming.sql.batchId"
@@ -183,13 +375,16 @@ class Attempt:
         )
 
 
+@reason_first()
 def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]) -> TaskOutcome:
     """Write the rows of a task. Any exception makes the task fail."""
     start_worker()
     attempt = Attempt.here(plan)
     if begun is None:
         with get_pooled_producer(plan.config()) as pooled:
-            return TaskOutcome(RowWriter(pooled, plan).write(rows), None, attempt.batch)
+            return TaskOutcome(
+                RowWriter(pooled, plan, None, attempt.batch).write(rows), None, attempt.batch
+            )
     if attempt.number > 0:
         # Nothing is aborted: by spark.speculation the first attempt may be well.
         raise RetriableWriteError(
@@ -218,6 +413,7 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
     return TaskOutcome(report, begun, attempt.batch)
 
 
+@names_permissions
 def _run_in_transaction(
     plan: SinkPlan,
     begun: Begun,
@@ -225,12 +421,12 @@ def _run_in_transaction(
     partitions: TaskPartitions,
     rows: Iterator[pa.RecordBatch],
 ) -> WriteReport:
-    if begun.is_written(attempt.batch):
+    if begun.is_written(attempt.batch, fail_on_data_loss=plan.fail_on_data_loss):
         for _ in rows:
             pass  # Spark waits for its rows to be read
         return WriteReport()
     with Producer(plan.config(), transaction=begun.handle) as producer:
-        return RowWriter(producer, plan, partitions).write(rows)
+        return RowWriter(producer, plan, partitions, attempt.batch).write(rows)
 
 
 def _read_on(rows: Iterator[pa.RecordBatch], error: Exception) -> None:

@@ -231,7 +231,9 @@ def planned_write(options: dict[str, str]) -> object:
 
 
 class FakeBuilder:
-    """``SparkSession.builder``."""
+    """``SparkSession.builder``, and a session."""
+
+    streams = SimpleNamespace(addListener=lambda _: None)
 
     def master(self, _: str) -> FakeBuilder:
         return self
@@ -268,6 +270,7 @@ def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(spark, "repartition_by_key", lambda df, partitions: df)
     monkeypatch.setattr(spark, "encode_columns", encode_columns)
     monkeypatch.setattr(spark, "run_stream", lambda start: start())
+    monkeypatch.setattr(spark, "register", lambda _: {})
     names: dict[str, Any] = {"df": SimpleNamespace(selectExpr=lambda *_: names["df"])}
     session = SimpleNamespace(SparkSession=SimpleNamespace(builder=FakeBuilder()))
     monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, raise_error
 
-from aioproducer import sync
+from aioproducer import Admin, Reader, sync
 from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import IllegalStateError, ProducerError
 from aioproducer.spark import (
@@ -33,9 +34,9 @@ from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, com
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.rows import TaskPartitions
-from aioproducer.spark.task import RowWriter
+from aioproducer.spark.task import BATCH, RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
-from tests.kafka.transactional import nothing_is_open, read, visible
+from tests.kafka.transactional import nothing_is_open, read, topics, visible
 from tests.spark.sink import (
     Sink,
     add_file,
@@ -192,6 +193,35 @@ async def test_keyed_rows_that_share_partitions_are_refused(
     assert await sink.left_by_a_failure() == []
 
 
+async def test_dead_letters_are_in_the_transaction_of_their_batch(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    """A micro-batch that fails and comes again writes neither its rows nor its letters twice."""
+    failed = f"{sink.topic}-failed"
+    await topics(sink.cluster, failed, partitions=4)
+    sink.options["errors.deadletterqueue.topic.name"] = failed
+    rows = numbers_in_files(spark, tmp_path / "in", files=3).selectExpr(
+        "value as key", "if(value % 10 = 3, repeat('x', 2000000), value) as value"
+    )
+    rows = rows.coalesce(1)
+    sink.stream(rows, tmp_path / "checkpoint")
+    broken = rows.selectExpr("key", "if(key = '160', raise_error('broken row'), value) as value")
+    add_file(tmp_path / "in", range(150, 200))
+    with pytest.raises(StreamingQueryException, match="broken row"):
+        sink.stream(broken, tmp_path / "checkpoint")
+    sink.stream(rows, tmp_path / "checkpoint")
+    bad = list(range(3, 200, 10))
+    assert await sink.committed() == [each for each in range(200) if each not in bad]
+    servers = sink.cluster.bootstrap_servers
+    options: dict[str, Any] = {"isolation_level": "read_committed", "end": "end"}
+    async with Reader(failed, bootstrap_servers=servers, **options) as reader:
+        kept = [(int(each.key or b""), dict(each.headers)[BATCH] or b"") async for each in reader]
+    assert sorted(number for number, _ in kept) == bad
+    files = {number // 50: batch for number, batch in kept}
+    assert sorted(files.values()) == [b"0", b"1", b"2", b"3"]
+    assert {(number, files[number // 50]) for number, _ in kept} == set(kept)
+
+
 async def test_more_tasks_than_partitions_are_refused(spark: SparkSession, sink: Sink) -> None:
     assert "df.coalesce(4)" in sink.why_refused(numbers(spark, 1_000, tasks=5))
     assert await sink.left_by_a_failure() == []
@@ -250,11 +280,31 @@ async def test_who_registers_is_told_what_is_written(
     query.awaitTermination(120)
     assert [report.records for report in written.values()] == [50, 50]
     assert set(written) == {(query.id, 0), (query.id, 1)}
+    assert all(report.bytes > 100 for report in written.values())
+    assert all(0 < report.commit_seconds < 60 for report in written.values())
     assert await sink.committed() == list(range(100))
     logs = read(sink.cluster, (sink.topic,), "read_committed")
     for place, there in written[query.id, 1].ranges.items():
         assert there.count == 50
         assert len(logs[place]) == 50
+
+
+async def test_a_topic_that_is_deleted_under_a_query_is_noticed(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    """Brokers delete the marker with it, and create the topic again."""
+    rows = numbers_in_files(spark, tmp_path / "rows", files=1)
+    sink.stream(rows, tmp_path / "checkpoint")
+    assert await sink.marker() == 1
+    async with Admin(bootstrap_servers=sink.cluster.bootstrap_servers) as admin:
+        await admin.delete_topics(sink.topic)
+    add_file(tmp_path / "rows", range(100, 150))
+    sink.options["failOnDataLoss"] = True
+    with pytest.raises(StreamingQueryException, match="the topic was deleted and created again"):
+        sink.stream(rows, tmp_path / "checkpoint")
+    sink.options["failOnDataLoss"] = False
+    sink.stream(rows, tmp_path / "checkpoint")
+    assert await sink.committed() == list(range(100, 150))
 
 
 async def test_a_commit_without_tasks_moves_the_marker(sink: Sink) -> None:

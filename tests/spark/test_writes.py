@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.errors import ConfigError
+from aioproducer.failed_records import DeadLetter
+from aioproducer.model import ConsumerRecord
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
 from aioproducer.spark.plan import REDACTED
 from aioproducer.testing.mock_cluster import MockCluster
@@ -85,11 +89,17 @@ def test_the_report_has_counts_and_offsets(
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
     report = publish_partitions(rows, **options)
     assert report.records == 1_000
+    assert report.bytes > 3_000
+    assert report.compiled is is_compiled(), "of the executors' Python"
     there = read_topic(cluster, topic)
     for place, offsets in report.ranges.items():
         found = [record.offset for record in there if record.partition == place.partition]
         assert (offsets.count, offsets.first, offsets.last) == (len(found), min(found), max(found))
     assert publish_partitions(rows, **options).ranges != report.ranges
+
+
+def before_tracebacks(error: BaseException) -> str:
+    return str(error).partition("Traceback (most recent call last)")[0]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,7 @@ def test_what_is_wrong_is_said_before_any_task(
     given = {name: value for name, value in every.items() if value is not None}
     with pytest.raises(PySparkException) as caught:
         write(spark.range(1).selectExpr(columns), cluster, **given)
-    assert words in str(caught.value)
+    assert words in before_tracebacks(caught.value)
     assert "Job aborted" not in str(caught.value)
 
 
@@ -136,8 +146,60 @@ def test_a_row_that_could_not_be_written_fails_its_task_with_the_reason(
     spark: SparkSession, cluster: MockCluster, topic: str
 ) -> None:
     rows = spark.sql("select repeat('x', 2000000) as value union all select 'small'").coalesce(1)
-    with pytest.raises(PySparkException, match=r"1 of 2 rows .*RecordTooLargeError"):
+    with pytest.raises(PySparkException) as caught:
         write(rows, cluster, topic=topic)
+    assert re.search(r"1 of 2 rows .*RecordTooLargeError", before_tracebacks(caught.value))
+
+
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+
+
+def letters(cluster: MockCluster, topic: str) -> list[DeadLetter]:
+    return [
+        DeadLetter.of_record(
+            ConsumerRecord(topic, 0, 0, 0, "", each.key, each.value, tuple(each.headers or ()))
+        )
+        for each in read_topic(cluster, topic)
+    ]
+
+
+def test_rows_that_no_broker_would_take_go_to_the_dead_letter_topic(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    cluster.create_topic(f"{topic}-failed", 2)
+    rows = spark.range(100).selectExpr(
+        "string(id) as key",
+        "if(id % 10 = 3, repeat('x', 2000000), string(id)) as value",
+        f"if(id = 7, null, '{topic}') as topic",
+    )
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    report = publish_partitions(rows, **servers, **{DEAD_LETTERS: f"{topic}-failed"})
+    assert (report.records, report.dead_letters) == (89, 11)
+    assert "89 records written, 11 dead letters (" in str(report)
+    good = sorted(n for n in range(100) if n % 10 != 3 and n != 7)
+    assert sorted(int(each) for each in values(cluster, topic) if each is not None) == good
+    kept = {int(each.key or b""): each for each in letters(cluster, f"{topic}-failed")}
+    assert sorted(kept) == [3, 7, *range(13, 100, 10)]
+    assert (kept[7].topic, kept[7].value, kept[7].error_name) == ("", b"7", "SerializationError")
+    assert (kept[3].topic, kept[3].value, kept[3].error_name) == (
+        topic,
+        None,
+        "RecordTooLargeError",
+    )
+
+
+def test_a_row_that_its_broker_finds_too_large_goes_there_too(
+    spark: SparkSession, topic: str
+) -> None:
+    """Its topic takes less than a batch of the producer may have."""
+    with MockCluster(brokers=1, topics={topic: 1, "failed": 1}) as refusing:
+        refusing.push_request_errors(0, 10)  # Produce, MESSAGE_TOO_LARGE
+        servers = {"kafka.bootstrap.servers": refusing.bootstrap_servers}
+        rows = spark.sql("select 'k' as key, 'v' as value")
+        report = publish_partitions(rows, topic=topic, **servers, **{DEAD_LETTERS: "failed"})
+        assert (report.records, report.dead_letters) == (0, 1)
+        [letter] = letters(refusing, "failed")
+        assert (letter.key, letter.value, letter.error_name) == (b"k", b"v", "MessageTooLargeError")
 
 
 def test_brokers_that_refuse_fail_the_task_with_the_reason(spark: SparkSession, topic: str) -> None:
@@ -150,8 +212,11 @@ def test_brokers_that_refuse_fail_the_task_with_the_reason(spark: SparkSession, 
 def test_brokers_that_are_not_there(spark: SparkSession, cluster: MockCluster) -> None:
     rows = spark.sql("select '1' as value")
     servers = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "500"}
-    with pytest.raises(PySparkException, match=r"127\.0\.0\.1:1"):
-        rows.write.format("aioproducer").options(topic="t", **servers).mode("append").save()
+    for more in ({}, {"delivery.guarantee": "exactly_once", "sink.id": "s"}):
+        options = {"topic": "t"} | servers | more
+        with pytest.raises(PySparkException) as caught:
+            rows.write.format("aioproducer").options(**options).mode("append").save()
+        assert "127.0.0.1:1" in before_tracebacks(caught.value)
 
 
 def test_a_variable_of_the_executors(spark: SparkSession, cluster: MockCluster, topic: str) -> None:

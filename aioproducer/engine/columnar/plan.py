@@ -104,7 +104,9 @@ _REASONS = {
     Problem.UTF8: "is not UTF-8",
     Problem.DECIMAL: "has more digits than the schema takes",
     Problem.MALFORMED: "is malformed: its offsets lead out of its data",
-    Problem.NOT_FINITE: "is infinite or not a number, which JSON does not have: cast it to a string",
+    Problem.NOT_FINITE: (
+        "is infinite or not a number, which JSON does not have: cast it to a string"
+    ),
 }
 
 

@@ -19,6 +19,7 @@ from aioproducer.errors import (
     BootstrapError,
     FatalTransactionError,
     GroupAuthorizationFailedError,
+    KafkaError,
     MissingExtraError,
     SaslAuthenticationFailedError,
     TokenError,
@@ -253,16 +254,97 @@ async def test_a_transactional_id_that_is_denied(world: SecuredKafka) -> None:
 
 
 async def test_a_transactional_id_that_may_be_described_alone(world: SecuredKafka) -> None:
-    """No request tells of it but one that takes the id, so a check does not, either."""
     name = uuid.uuid4().hex
     world.deny(TRANSACTIONAL_ID, name, WRITE)
     async with Producer(**world.plain("limited")) as producer:
-        assert (await producer.check(30, transactional_id=name)).coordinator is not None
+        with pytest.raises(TransactionalIdAuthorizationFailedError, match="needs the WRITE perm"):
+            await producer.check(30, transactional_id=name)
     await assert_not_let_in(world, name)
 
 
+async def test_a_check_fences_nobody(world: SecuredKafka) -> None:
+    """It asks the coordinator for the permission while a transaction is open."""
+    topic, name = await world.topic(), uuid.uuid4().hex
+    async with (
+        Producer(**world.plain(), transactional_id=name) as producer,
+        producer.transaction(),
+    ):
+        await producer.send(topic, b"record")
+        async with Producer(**world.plain()) as other:
+            found = await other.check(30, transactional_id=name, group_id=name)
+        assert found.coordinator is not None
+    assert await world.written(topic) == [b"record"]
+
+
+EVERYTHING = (
+    "topic '{topic}': TOPIC_AUTHORIZATION_FAILED: the principal needs the {topics} for the topic; "
+    "transactional id '{name}': TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the principal needs the "
+    "{ids} for the transactional id; "
+    "group '{name}': GROUP_AUTHORIZATION_FAILED: the principal needs the {groups} for the group"
+)
+
+
+@pytest.mark.parametrize("visible", [True, False])
+async def test_a_check_names_all_missing_permissions_at_once(
+    visible: bool, world: SecuredKafka
+) -> None:
+    topic, name = await world.topic(), uuid.uuid4().hex
+    hidden = () if visible else (DESCRIBE,)
+    world.deny(TOPIC, topic, READ, WRITE, *hidden)
+    world.deny(TRANSACTIONAL_ID, name, WRITE, *hidden)
+    world.deny(GROUP, name, READ, *hidden)
+    async with Producer(**world.plain("limited")) as producer:
+        with pytest.raises(TopicAuthorizationFailedError) as caught:
+            await producer.check(
+                30, topics=[topic], transactional_id=name, group_id=name, consumed_topics=[topic]
+            )
+    also = "" if visible else "DESCRIBE and "
+    several = "permission" if visible else "permissions"
+    assert str(caught.value) == EVERYTHING.format(
+        topic=topic,
+        name=name,
+        topics=f"{also}WRITE and READ permissions",
+        ids=f"{also}WRITE {several}",
+        groups=f"{also}READ {several}",
+    )
+
+
+DENIED = {
+    "the group": (GROUP, READ, "needs the READ permission for the group"),
+    "the topic of its offsets": (TOPIC, READ, "needs the READ permission for the topic"),
+}
+
+
+@pytest.mark.parametrize("denied", DENIED)
+async def test_a_spark_sink_names_what_its_marker_needs(denied: str, world: SecuredKafka) -> None:
+    """Its rows could be written, and only the commit is refused."""
+    pytest.importorskip("pyspark")
+    from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, begin, commit
+    from aioproducer.spark.plan import plan_write
+    from aioproducer.spark.report import WriteReport
+
+    topic, name = await world.topic(), uuid.uuid4().hex
+    kind, operation, text = DENIED[denied]
+    world.deny(kind, name if kind is GROUP else topic, operation)
+    options = {
+        f"kafka.{option.replace('_', '.')}": str(value)
+        for option, value in world.plain("limited").items()
+    }
+    options |= {"topic": topic, "delivery.guarantee": "exactly_once", "sink.id": name}
+    plan = plan_write(options, {"value": "binary"})
+
+    def write() -> None:
+        begun: Begun = begin(plan)
+        commit(plan, [TaskOutcome(WriteReport(), begun, Batch(0, "query"))], 0)
+
+    with pytest.raises(KafkaError, match=text):
+        await asyncio.to_thread(write)
+
+
 async def assert_not_let_in(world: SecuredKafka, name: str) -> None:
-    with pytest.raises(FatalTransactionError, match=f"{name}.*DESCRIBE and WRITE") as caught:
+    with pytest.raises(
+        FatalTransactionError, match=f"{name}.*(DESCRIBE|WRITE) permission"
+    ) as caught:
         async with Producer(**world.plain("limited"), transactional_id=name):
             pytest.fail("it was let in")
     assert isinstance(caught.value.__cause__, TransactionalIdAuthorizationFailedError)

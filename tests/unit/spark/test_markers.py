@@ -65,8 +65,13 @@ def test_a_stream_that_has_lost_its_marker_is_told_loudly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert not Begun(HANDLE, None, "").is_written(Batch(7, "q"))
+    assert "the topic was deleted and created again" in caplog.text
     assert "offsets.retention.minutes" in caplog.text
     assert caplog.records[0].levelno == logging.WARNING
+    new = Begun(HANDLE, None, "")
+    with pytest.raises(IllegalStateError, match="To go on, set failOnDataLoss to false once"):
+        new.is_written(Batch(7, "q"), fail_on_data_loss=True)
+    assert not new.is_written(Batch(0, "q"), fail_on_data_loss=True)
 
 
 def test_the_next_batch_is_not_written_and_those_before_are() -> None:
@@ -222,14 +227,15 @@ def test_outcomes_pickle() -> None:
 
 def test_reports_add_up() -> None:
     place = TopicPartition("t", 0)
-    one = WriteReport(2, {place: OffsetRange(5, 6, 2)})
+    one = WriteReport(2, {place: OffsetRange(5, 6, 2)}, 4, 100)
     other = WriteReport(
         3, {place: OffsetRange(9, 12, 3), TopicPartition("t", 1): OffsetRange(0, 0, 1)}
     )
     both = WriteReport.of([one, other])
     assert both.records == 5
     assert both.ranges[place] == OffsetRange(5, 12, 5)
-    assert str(both) == "5 records written (t-0 from 5 to 12, t-1 from 0 to 0)"
+    assert (both.dead_letters, both.bytes) == (4, 100)
+    assert str(both) == ("5 records written, 4 dead letters (t-0 from 5 to 12, t-1 from 0 to 0)")
     assert str(WriteReport()) == "0 records written"
 
 
@@ -247,12 +253,20 @@ RANGES = {
 def test_an_outcome_comes_back_as_text(
     batch: Batch | None, begun: Begun | None, failure: TaskFailure | None
 ) -> None:
-    outcome = TaskOutcome(WriteReport(6, RANGES), begun, batch, failure)
-    assert _outcome(_told(outcome), begun) == outcome
+    report = WriteReport(6, RANGES, 2, 1234, compiled=False)
+    outcome = TaskOutcome(report, begun, batch, failure)
+    found = _outcome(_told(outcome), begun)
+    assert found == outcome
+    assert not found.report.compiled
+
+
+def told(**wrong: Any) -> str:
+    right = {"records": 6, "dead_letters": 0, "bytes": 9, "compiled": True}
+    return json.dumps({**right, "ranges": [], "batch": None, "failure": None, **wrong})
 
 
 @pytest.mark.parametrize(
-    "told",
+    "text",
     [
         None,
         "",
@@ -261,21 +275,27 @@ def test_an_outcome_comes_back_as_text(
         "[" * 100_000,
         b"\xff",
         7,
-        json.dumps({"records": "6", "ranges": [], "batch": None}),
-        json.dumps({"records": 6, "ranges": None, "batch": None}),
-        json.dumps({"records": 6, "ranges": [["t", 0, 1, 2]], "batch": None}),
-        json.dumps({"records": 6, "ranges": [[["t"], 0, 1, 2, 3]], "batch": None}),
-        json.dumps({"records": True, "ranges": [], "batch": None}),
-        json.dumps({"records": 6, "ranges": [], "batch": [1, 2], "failure": None}),
-        json.dumps({"records": 6, "ranges": [], "batch": 1, "failure": None}),
-        json.dumps({"records": 6, "ranges": [], "batch": None, "failure": ["why"]}),
-        json.dumps({"records": 6, "ranges": [], "batch": None, "failure": ["why", "so"]}),
-        json.dumps({"records": 6, "ranges": [], "batch": None, "failure": [1, "final"]}),
+        told(records="6"),
+        told(records=True),
+        told(bytes=None),
+        told(compiled=1),
+        told(ranges=None),
+        told(ranges=[["t", 0, 1, 2]]),
+        told(ranges=[[["t"], 0, 1, 2, 3]]),
+        told(batch=[1, 2]),
+        told(batch=1),
+        told(failure=["why"]),
+        told(failure=["why", "so"]),
+        told(failure=[1, "final"]),
     ],
 )
-def test_a_text_that_is_no_outcome_is_refused(told: Any) -> None:
+def test_a_text_that_is_no_outcome_is_refused(text: Any) -> None:
     with pytest.raises(IllegalStateError, match="a task of the write did not report its records"):
-        _outcome(told, None)
+        _outcome(text, None)
+
+
+def test_a_text_that_is_an_outcome_is_not() -> None:
+    assert _outcome(told(), None).report.records == 6
 
 
 class _Opened:

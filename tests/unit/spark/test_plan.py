@@ -44,6 +44,7 @@ def test_the_options_of_sparks_sink_are_taken() -> None:
     assert said.guarantee is Guarantee.AT_LEAST_ONCE
     assert said.config().linger_ms == 7
     assert said.config().batch_size == 262_144
+    assert said.config().max_block_ms == 20_000
     assert said.config().send_buffer_bytes == -1
     assert plan({"kafka.batch.size": "5"}).config().batch_size == 5
     assert plan({"kafka.send.buffer.bytes": "5"}).config().send_buffer_bytes == 5
@@ -160,6 +161,24 @@ def test_secrets_come_from_the_environment_where_they_are_used(
     monkeypatch.setenv("AIOPRODUCER_TEST_NAME", "secret")
     assert there.config().client_id == "a-secret-b"
     assert "secret" not in repr(there)
+
+
+def test_the_loss_of_data_is_told_or_fails_the_query() -> None:
+    assert not plan(EXACTLY_ONCE).fail_on_data_loss
+    assert plan(EXACTLY_ONCE | {"failOnDataLoss": "true"}).fail_on_data_loss
+    with pytest.raises(ConfigError, match="failOnDataLoss: this needs delivery"):
+        plan({"failOnDataLoss": "true"})
+    with pytest.raises(ConfigError, match="failOnDataLoss is 'yes'; it is true or false"):
+        plan(EXACTLY_ONCE | {"failOnDataLoss": "yes"})
+
+
+def test_a_topic_of_dead_letters() -> None:
+    named = "errors.deadletterqueue.topic.name"
+    assert plan({named: "failed"}).dead_letter_topic == "failed"
+    with pytest.raises(ConfigError, match="the topic of the rows: name another one"):
+        plan({named: "t"})
+    with pytest.raises(ConfigError, match=f"unknown option 'errors.tolerance'; .* is {named}"):
+        plan({"errors.tolerance": "all"})
 
 
 def test_properties_are_not_shown() -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import DoubleType, StructField, StructType
 
 from aioproducer.engine.partitioning import murmur2_partition
+from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import IllegalStateError, SerializationError
+from aioproducer.failed_records import ERROR_MESSAGE, DeadLetter
+from aioproducer.model import ConsumerRecord
 from aioproducer.spark.plan import SinkPlan, plan_write
-from aioproducer.spark.rows import TaskPartitions, by_topic
+from aioproducer.spark.planning import plan_sink
+from aioproducer.spark.rows import TaskPartitions, by_topic, too_large
+from aioproducer.spark.task import BATCH, QUERY_ID, DeadLetters, Letters, letters_batch
 
 
 def plan(topic: str | None, *columns: str) -> SinkPlan:
@@ -50,6 +58,84 @@ def test_a_row_without_a_topic_is_refused_in_sparks_words() -> None:
     rows = batch(topic=["b", None], value=["1", "2"])
     with pytest.raises(SerializationError, match="contains a null topic"):
         list(by_topic(rows, plan(None, "topic", "value")))
+
+
+def headers_column(*rows: list[tuple[str, bytes]] | None) -> pa.Array:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    fields = [None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows]
+    return pa.array(fields, kind)
+
+
+@pytest.mark.parametrize("name", ["value", "key", "headers"])
+def test_a_row_is_too_large_where_the_producer_refuses_it(name: str) -> None:
+    """To the byte: 0 to 4 bytes more than a batch may have."""
+    lengths = [1000 + more for more in range(-4, 5)]
+    columns = {"value": pa.array([b"v"] * 9), "key": pa.array([None, b"k"] * 4 + [None])}
+    if name == "headers":
+        columns["headers"] = headers_column(
+            *([("h", b"x" * length)] if length % 2 else None for length in lengths)
+        )
+    else:
+        columns[name] = pa.array([b"x" * length for length in lengths])
+    rows = pa.RecordBatch.from_pydict(columns)
+    records = [
+        (each["key"], each["value"], [(h["key"], h["value"]) for h in each.get("headers") or ()])
+        for each in rows.to_pylist()
+    ]
+    most = sorted(batch_size_bound(*record) for record in records)[-4]
+    refused = [row for row, each in enumerate(records) if batch_size_bound(*each) > most]
+    assert [row for row, _ in too_large(rows, most)] == refused
+    assert len(refused) in (1, 2, 3)
+    assert too_large(rows.slice(0, 0), most) == []
+
+
+def letters_of(letters: Letters) -> list[tuple[str, bytes | None, bytes | None, str]]:
+    found = []
+    for each in letters_batch(letters, None).to_pylist():
+        headers = tuple((header["key"], header["value"]) for header in each["headers"])
+        record = ConsumerRecord("failed", 0, 0, 0, "", each["key"], each["value"], headers)
+        letter = DeadLetter.of_record(record)
+        found.append((letter.topic, letter.key, letter.value, letter.error_name))
+    return found
+
+
+def test_rows_that_no_broker_would_take_become_dead_letters() -> None:
+    rows = batch(
+        topic=["b", None, "a", "b"], value=["1", "2", "x" * 1500, "4"], key=["k", "l", "m", "n"]
+    )
+    topics, letters = DeadLetters(plan(None, "topic", "value", "key"), 1000, (7, "q")).sift(rows)
+    assert [(topic, columns.to_pydict()) for topic, columns in topics] == [
+        ("b", {"value": ["1", "4"], "key": ["k", "n"]}),
+    ]
+    assert letters_of(letters) == [
+        ("", b"l", b"2", "SerializationError"),
+        ("a", b"m", None, "RecordTooLargeError"),
+    ]
+    [first, _] = letters_batch(letters, 3).to_pylist()
+    assert first["partition"] == 3
+    facts = {each["key"]: each["value"] for each in first["headers"]}
+    assert facts[BATCH] == b"7"
+    assert facts[QUERY_ID] == b"q"
+    assert b"null topic" in facts[ERROR_MESSAGE]
+
+
+def test_values_that_do_not_fit_their_format_become_dead_letters() -> None:
+    options = {"value.format": "json", "topic": "t", "kafka.bootstrap.servers": "localhost:1"}
+    schema = StructType([StructField("value", StructType([StructField("x", DoubleType())]))])
+    typed = plan_sink(options, schema)
+    numbers = [0.0, math.nan, 2.0, 3.0, math.inf, 5.0, 6.0]
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([{"x": each} for each in numbers])})
+    [(topic, columns)], letters = DeadLetters(typed, 1000, None).sift(rows)
+    assert topic == "t"
+    assert [json.loads(each)["x"] for each in columns.column("value").to_pylist()] == [
+        0.0, 2.0, 3.0, 5.0, 6.0,
+    ]  # fmt: skip
+    assert letters_of(letters) == [
+        ("t", None, b'{"x": NaN}', "SerializationError"),
+        ("t", None, b'{"x": Infinity}', "SerializationError"),
+    ]
+    only_bad = rows.slice(1, 1)
+    assert DeadLetters(typed, 1000, None).sift(only_bad)[0] == []
 
 
 PARTITIONS = range(4)
