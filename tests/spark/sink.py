@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -105,3 +107,21 @@ def forget_last_commit(checkpoint: Path) -> None:
     last = max((each for each in commits.glob("[0-9]*")), key=lambda each: int(each.name))
     last.unlink()
     (commits / f".{last.name}.crc").unlink()
+
+
+def until_written(bootstrap_servers: str, topic: str) -> None:
+    """Until there is a record in partition 0, of an open transaction."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "none",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)[1] == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        consumer.close()

@@ -45,6 +45,7 @@ from tests.spark.sink import (
     make_sink,
     numbers,
     numbers_in_files,
+    until_written,
 )
 from tests.support.waiting import until
 
@@ -609,24 +610,6 @@ async def test_shuffle_files_that_are_lost_in_mid_write_fail_it(
     assert await sink.left_by_a_failure() == []
     sink.write(shuffled)
     assert await sink.committed() == list(range(80_000))
-
-
-def until_written(bootstrap_servers: str, topic: str) -> None:
-    """Until there is a record in partition 0, of an open transaction."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "none",
-            "isolation.level": "read_uncommitted",
-        }
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)[1] == 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    finally:
-        consumer.close()
 
 
 def shuffle_folders(spark: SparkSession) -> list[Path]:

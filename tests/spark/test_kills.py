@@ -33,6 +33,7 @@ from benchmarks.spark.kills.sinks import KEYED, LARGE_ROWS, MICRO_BATCHES, OURS
 from benchmarks.spark.standalone import SETTINGS, StandaloneCluster
 from tests.kafka.transactional import offset_of, topics
 from tests.spark.killing import Kill, Plan, Point, Victim
+from tests.spark.sink import until_written
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -124,7 +125,6 @@ async def test_batches_survive_lost_executors(
             "string(id) as key", "rpad(string(id), 300000, ' ') as value"
         )
         for write in range(10):
-            caplog.clear()
             topic = f"batch-{seed}-{write}"
             await topics(transactional, topic, partitions=PARTITIONS)
             options = OURS.options(transactional.bootstrap_servers, topic)
@@ -133,13 +133,15 @@ async def test_batches_survive_lost_executors(
                     publish_partitions, repartition_by_key(keyed, PARTITIONS, tasks=2), **options
                 )
             )
-            await asyncio.sleep(random.uniform(0, 4))
-            killed = kill_all(cluster.executors()[:1])
+            await asyncio.to_thread(until_written, transactional.bootstrap_servers, topic)
+            await asyncio.sleep(random.uniform(0, 0.5))
+            killed = kill_all([random.choice(cluster.executors())])
             report = await writing
             seen = Seen.of(transactional.bootstrap_servers, topic, PARTITIONS, rows)
             again = caplog.text.count("to write failed")
-            print(f"write {write}: killed {killed}, repeated {again} times, {seen}")
+            print(f"write {write}: killed {killed}, repeated {again} times up to now, {seen}")
             assert (report.records, seen) == (rows, Seen(0, 0, 0))
+        assert again > 0, "some were killed while they wrote"
     finally:
         spark.stop()
 
