@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aioproducer import Producer, ProducerTimeoutError, TransactionError
 from aioproducer.consumer import Consumer
-from aioproducer.errors import ConfigError, GroupIdNotFoundError
+from aioproducer.errors import ClientClosedError, ConfigError, GroupIdNotFoundError
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, ClusterOptions
 from aioproducer.testing.simulation.network import Connection
@@ -347,7 +347,8 @@ class GroupLife:
             if consumer is not None:
                 consumer.subscribe(*call.topics)
         elif consumer is not None and (owned := sorted(consumer.assignment)):
-            with suppress(ConfigError, ProducerTimeoutError):  # it has gone meanwhile
+            gone = ConfigError, ClientClosedError, ProducerTimeoutError  # meanwhile
+            with suppress(*gone):
                 await consumer.seek(owned[int(call.which * len(owned))], "committed")
 
     def _misassigned(self) -> str:
