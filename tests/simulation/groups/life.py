@@ -433,6 +433,7 @@ class GroupLife:
             bootstrap_servers=self.world.cluster.bootstrap_servers,
             client_id="aborts",
             transactional_id="aborts",
+            max_block_ms=PATIENCE * 1_000,  # brokers may still be down
         ) as producer:
             await producer.begin_transaction()
             for topic in self.plan.topics:
