@@ -115,8 +115,14 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+_PUBLIC_MODULES = (
+    "admin", "cli", "compat", "consumer", "failed_records", "loops", "observability", "reader",
+    "schema_registry", "serialization", "spark", "sync", "testing",
+)  # fmt: skip
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *(name for name in _PUBLIC_MODULES if name in globals())])
 
 
 __all__ = [

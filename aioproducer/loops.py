@@ -27,10 +27,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:
         pass
     else:
-        main.close()
+        if asyncio.iscoroutine(main):
+            main.close()
         raise IllegalStateError(
-            "an event loop runs in this thread already, as in a notebook: await the coroutine "
-            "there, in place of loops.run()"
+            "an event loop runs in this thread already, as in a notebook: use `await main()` there "
+            "instead of loops.run(main())"
         )
     with asyncio.Runner(loop_factory=_uvloop()) as runner:
         return runner.run(main)

@@ -414,7 +414,8 @@ def _refuse_unknown(names: Iterable[str]) -> None:
     if not unknown:
         return
     first, *others = map(unknown_keyword, unknown)
-    first.args = ("; ".join(map(str, (first, *others))),)
+    if others:
+        first.args = (" / ".join(map(str, (first, *others))),)
     raise first
 
 

@@ -49,6 +49,8 @@ Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | N
 
 _CALL: Final[ContextVar[object]] = ContextVar("aioproducer_callback", default=None)
 """The call of a callback, in it and in the tasks that it starts."""
+_REMEMBERED: Final = 10_000
+"""The partitions that went of which the ids of their topics are known."""
 _AT_ONCE: Final = 500
 """Partitions that begin or end in one turn of the event loop. Each takes some microseconds."""
 _QUICK_LOOKUP_SECONDS: Final = 5.0
@@ -404,6 +406,8 @@ class Assignment:
             if where in self._progress.partitions and partition is not None and partition.topic_id:
                 topic_id = partition.state.served_id or partition.topic_id
                 self._before[where] = topic_id, partition.committed
+                if len(self._before) > _REMEMBERED:
+                    del self._before[next(iter(self._before))]
             self._stop(where)
 
     def _stop(self, where: TopicPartition) -> None:

@@ -121,7 +121,10 @@ class ConsumerMember(Member):
             try:
                 subscribed = await self._topics.subscribed()
             except ProducerError as error:
-                logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+                level = logging.DEBUG if self._link.may_pass(error) else logging.WARNING
+                logger.repeated(
+                    level, "topics", "Topics of group %r: %s", self._link.group_id, error
+                )
                 self._resubscribed.set()  # it is not known yet
                 failures += 1
                 await asyncio.sleep(backoff.delay(failures))

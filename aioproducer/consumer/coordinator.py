@@ -194,17 +194,19 @@ class CoordinatorLink:
         Before version 10 of OffsetCommit a coordinator takes offsets of a topic that was deleted
         for those of its successor.
         """
-        gone = await self._gone(topic_ids) if member.has_epochs else ()
+        whole = OffsetCommit(member, offsets, topic_ids)
+        gone = await self._gone(whole) if member.has_epochs else ()
         codes = {each: int(ErrorCode.UNKNOWN_TOPIC_ID) for each in offsets if each.topic in gone}
         if left := {where: at for where, at in offsets.items() if where not in codes}:
             codes |= await self.ask(OffsetCommit(member, left, topic_ids))
         return codes
 
-    async def _gone(self, topic_ids: Mapping[str, UUID]) -> Collection[str]:
+    async def _gone(self, request: OffsetCommit) -> Collection[str]:
         """The topics that have other ids now, if the coordinator can't see it."""
+        topic_ids = request.topic_ids
         node = await self._coordinator()
         _, version = self.client.versions_of(node).get(Api.OFFSET_COMMIT.name, (0, 0))
-        if version > LAST_VERSION_WITH_NAMES or not topic_ids:
+        if request.chosen_version(version) > LAST_VERSION_WITH_NAMES or not topic_ids:
             return ()
         found = (await self.client.describe(tuple(topic_ids))).topics
         return {

@@ -142,9 +142,13 @@ class KafkaHandler(logging.Handler):
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
-        super().__init__(level)
         _check(producer, options, key, headers, capacity, drop, flush_timeout)
         self.topic = checked_topic(topic)
+        self._config = None
+        if producer is None:
+            options.setdefault("client_id", _CLIENT_ID)
+            self._config = ProducerConfig(**options)
+        super().__init__(level)  # logging flushes it from now on
         self.flush_timeout = flush_timeout
         self._capacity = capacity
         self._drop: DropPolicy = drop
@@ -152,10 +156,6 @@ class KafkaHandler(logging.Handler):
         self._headers = _fixed(headers)
         self.formatter = JsonFormatter()
         self._producer = producer
-        self._config = None
-        if producer is None:
-            options.setdefault("client_id", _CLIENT_ID)
-            self._config = ProducerConfig(**options)
         self._closed = False
         self._begin()
         _LIVING.add(self)

@@ -161,10 +161,10 @@ class Begun:
         if self.next_batch is None:
             if batch is not None and batch.query and batch.number:
                 lost = (
-                    f"{sink} has no marker, and this is batch {batch.number}. Unless the sink is "
-                    "new, the topic was deleted and created again, with which the rows of all "
-                    "batches before are gone, or the marker has expired (offsets.retention.minutes "
-                    "of the brokers), and this batch may have been written before"
+                    f"{sink} has no marker, but this is batch {batch.number}. If the sink is not "
+                    "new, either its topic was deleted and created again, and the rows of earlier "
+                    "batches are gone, or the marker has expired (offsets.retention.minutes of the "
+                    "brokers), and this batch may be written a second time"
                 )
                 if fail_on_data_loss:
                     raise IllegalStateError(f"{lost}. To go on, set failOnDataLoss to false once")
@@ -180,7 +180,8 @@ class Begun:
             raise IllegalStateError(
                 f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
                 f"{left_out} did not pass this sink. The query ran with at_least_once, with "
-                "another sink.id or with another sink meanwhile. To go on from here, use a new "
+                "another sink.id or with another sink meanwhile, or its foreachBatch function left "
+                "a batch out (it has to write empty ones, too). To go on from here, use a new "
                 "sink.id"
             )
         if batch.number < last:  # Spark only replays the last batch
@@ -207,7 +208,7 @@ def _other(batch: Batch | None) -> str:
         return "and this is a batch write: each sink needs its own sink.id"
     mine = f"and this is batch {batch.number} of {_writer(batch.query)}: "
     if batch.number:
-        return mine + "two queries use it at a time, and each needs its own sink.id"
+        return mine + "each sink needs a sink.id of its own"
     return mine + (
         "two queries use it, or this is a query whose checkpoint was deleted or moved, which makes "
         "it another query. Set a new sink.id; a new checkpoint begins where its source begins, so "
@@ -265,7 +266,7 @@ def _check_permissions(plan: SinkPlan, refused: ProducerError) -> None:
     try:
         with Producer(plan.config()) as producer:
             producer.check(
-                topics=[] if plan.topic is None else [plan.topic],
+                topics=[topic for topic in (plan.topic, plan.dead_letter_topic) if topic],
                 transactional_id=plan.sink_id,
                 group_id=plan.sink_id,
                 consumed_topics=[plan.marker_topic],
@@ -289,7 +290,8 @@ def begin(plan: SinkPlan) -> Begun:
     place = _marker_place(plan)
     try:
         with Producer(plan.config(transactional_id=plan.sink_id)) as producer:
-            producer.partitions_for(plan.marker_topic)  # raises now if it does not exist
+            for topic in filter(None, (plan.marker_topic, plan.dead_letter_topic)):
+                producer.partitions_for(topic)  # raises now if it does not exist
             producer.init_transactions()  # first: it settles the write before
             marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
             if marker is not None and not marker.metadata.startswith(_SIGNATURE):
@@ -341,7 +343,7 @@ def commit(
         )
         return WriteReport()
     report = WriteReport.of(outcome.report for outcome in outcomes)
-    if batch is None and not report.records:
+    if batch is None and not report.ranges:
         return report  # nobody has opened the transaction
     try:
         with Producer(plan.config(), transaction=begun.handle) as producer:
@@ -430,6 +432,6 @@ def _check_failures(plan: SinkPlan, outcomes: Sequence[TaskOutcome]) -> None:
             why = (
                 f" (the transaction had been ended: another query, job or driver began a write "
                 f"with sink.id {plan.sink_id!r}, which belongs to one sink; or the write took "
-                f"longer than kafka.transaction.timeout.ms, {timeout} ms; or a task of it was lost)"
+                f"longer than kafka.transaction.timeout.ms, {timeout} ms; or it lost a task)"
             )
         raise RetriableWriteError(f"{its[0].text}{why}{more}. {REPEAT}")

@@ -71,7 +71,7 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
         SchemaRegistryError: the registry refused a schema, or is unavailable; nothing ran.
         RowsNotWrittenError: rows could not be written, and a repetition would not help.
         RetriableWriteError: the last attempt failed as well. With ``exactly_once`` nothing of
-            ``df`` is visible after either error.
+            ``df`` is visible after either error, unless a commit has no answer.
         pyspark.errors.PythonException: a task failed; the text gives the reason.
         ProducerError: the transaction could not be begun or committed.
     """
@@ -83,12 +83,14 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
     batch = batch_of(plan, _local_property(df))
     backoff, attempt = _backoff(), 1
     while True:
-        begun = begin(plan)
+        begun = None
         try:
+            begun = begin(plan)
             outcomes = _outcomes(df, plan, begun)
             return commit(plan, outcomes, None if batch is None else batch.number, begun)
         except BaseException as error:
-            abort(plan, begun)
+            if begun is not None:
+                abort(plan, begun)
             if attempt >= plan.attempts or not _is_lost(error):
                 raise
             wait = backoff.delay(attempt)
@@ -152,16 +154,23 @@ def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> St
         pyspark.errors.StreamingQueryException: the query failed too often, or for a reason that
             would end it again, such as a wrong option or a row that can't be written.
     """
-    backoff, failures = _backoff(), 0
+    backoff, failures, last_id = _backoff(), 0, None
     while True:
         query = start()
         try:
             query.awaitTermination()
             return query
         except StreamingQueryException as error:
-            failures = 1 if query.lastProgress is not None else failures + 1
+            goes_on = query.id == last_id
+            failures = 1 if last_id is None or query.lastProgress is not None else failures + 1
             if failures > restarts or not _is_lost(error):
                 raise
+            if last_id is not None and not goes_on:
+                raise IllegalStateError(
+                    f"the restarted query {query.id} does not continue {last_id}, so it would "
+                    "write the same rows again: start it with the option checkpointLocation"
+                ) from error
+            last_id = query.id
             wait = backoff.delay(failures)
             logger.warning(
                 "the streaming query %s failed, and is restarted from its checkpoint in %.1f s "

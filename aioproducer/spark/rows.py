@@ -14,7 +14,7 @@ tell when it runs a stage again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ NO_TOPIC: Final = (
 
 
 def sent_names(plan: SinkPlan) -> list[str]:
+    """The columns of which records are made."""
     return [name for name in _SENT if name in plan.columns]
 
 
@@ -58,12 +59,14 @@ def by_topic(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.Rec
 
 
 def encoded(columns: pa.RecordBatch, encoding: ColumnEncoding, topic: str) -> pa.RecordBatch:
+    """``columns`` with the bytes of one that has a format."""
     place = columns.schema.get_field_index(encoding.column)
     records = encoding.encoded(columns.column(place), topic)
     return columns.set_column(place, encoding.column, records)
 
 
 def parted(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic, not encoded. Raises :class:`SerializationError` without a topic."""
     columns = rows.select(sent_names(plan))
     if plan.topic is not None:
         yield plan.topic, columns
@@ -94,7 +97,7 @@ def too_large(columns: pa.RecordBatch, most: int) -> list[tuple[int, RecordTooLa
     found = []
     for row in pc.indices_nonzero(pc.greater(sizes, bound)).to_pylist():
         fields = {name: columns.column(name)[row].as_py() for name in columns.schema.names}
-        headers = [(each["key"], each["value"]) for each in fields.get("headers") or ()]
+        headers = record_headers(fields)
         key, value = (as_bytes(fields.get(name)) for name in ("key", "value"))
         if (size := batch_size_bound(key, value, headers)) > most:
             found.append((row, RecordTooLargeError(_too_large(size, most))))
@@ -113,6 +116,12 @@ def _too_large(size: int, most: int) -> str:
         f"a record of {size} bytes is larger than {most} bytes: raise kafka.max.request.size (and "
         "the topic's max.message.bytes, and kafka.buffer.memory), or send smaller records"
     )
+
+
+def record_headers(row: Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of a row; those without a name are left out."""
+    named = (each for each in row.get("headers") or () if each and each["key"] is not None)
+    return tuple((each["key"], each["value"]) for each in named)
 
 
 def as_bytes(value: Any) -> bytes | None:
@@ -189,4 +198,5 @@ class TaskPartitions:
 
 
 def row_numbers(rows: pa.RecordBatch) -> pa.Array:
+    """The number of each row, from 0 on."""
     return pa.array(range(len(rows)), pa.uint64())

@@ -24,7 +24,14 @@ from pyspark.sql.types import StructType
 
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.foundation.logs import plain_logger
-from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
+from aioproducer.spark.exactly_once import (
+    Begun,
+    RetriableWriteError,
+    TaskOutcome,
+    abort,
+    begin,
+    commit,
+)
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import Reports, WriteReport
@@ -96,10 +103,10 @@ class _Writer:
             try:
                 self.begun = begin(self.plan)
             except ProducerError as error:
-                raise TransactionNotBegunError(
-                    f"sink.id {self.plan.sink_id!r}: the transaction could not begin: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
+                said = f"{type(error).__name__}: {error}"
+                if not isinstance(error, RetriableWriteError):  # which says so itself
+                    said = f"sink.id {self.plan.sink_id!r}: the transaction could not begin: {said}"
+                raise TransactionNotBegunError(said) from error
         return self.__dict__.copy()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:

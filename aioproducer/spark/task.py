@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from time import monotonic
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -31,12 +30,11 @@ from aioproducer.errors import (
     RecordListTooLargeError,
     SerializationError,
 )
-from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.spark.exactly_once import (
-    REPEAT,
     Batch,
     Begun,
-    RetriableWriteError,
+    FailureKind,
     RowsNotWrittenError,
     TaskFailure,
     TaskOutcome,
@@ -53,6 +51,7 @@ from aioproducer.spark.rows import (
     by_topic,
     encoded,
     parted,
+    record_headers,
     row_numbers,
     sent_names,
     too_large,
@@ -70,9 +69,6 @@ _AT_ONCE: Final = 8 * 1024 * 1024
 
 _TOPICS_AT_ONCE: Final = 32
 """The topics of one call: each of them waits until its rows are in Kafka."""
-
-_READING_ON_SECONDS: Final = 5.0
-"""The longest time for which a failed task reads on, so that its reason reaches the driver."""
 
 _TOO_LARGE: Final = (MessageTooLargeError, RecordListTooLargeError)
 """The errors of a row whose topic takes less than a batch of the producer may have."""
@@ -157,7 +153,9 @@ class DeadLetters:
         except SerializationError as error:
             if len(columns) == 1:
                 letters += self.of(topic, columns, error)
-                return encoded(columns.slice(0, 0), encoding, topic)
+                place = columns.schema.get_field_index(encoding.column)
+                none = pa.array([], pa.binary())
+                return columns.slice(0, 0).set_column(place, encoding.column, none)
         half = len(columns) // 2
         parts = (columns.slice(0, half), columns.slice(half))
         return pa.concat_batches([self._encoded(topic, part, encoding, letters) for part in parts])
@@ -165,7 +163,7 @@ class DeadLetters:
     def of(self, topic: str, columns: pa.RecordBatch, error: BaseException) -> Letters:
         """The letters of rows for ``topic`` that failed with ``error``.
 
-        A value that would make the letter too large, too, is left out; so is such a key.
+        A value that its topic or the letter's would not take is left out; so is such a key.
         """
         # Most tasks have no use for this module.
         from aioproducer.failed_records import DeadLetter
@@ -173,7 +171,9 @@ class DeadLetters:
         letters = []
         for row in columns.to_pylist():
             key, value = (as_bytes(row.get(name)) for name in ("key", "value"))
-            headers = tuple((each["key"], each["value"]) for each in row.get("headers") or ())
+            headers = record_headers(row)
+            if isinstance(error, _TOO_LARGE):
+                value = None
             partition, now = row.get("partition"), time.time_ns() // 1_000_000
             why = (type(error).__name__, str(error)[:_LONGEST_REASON], False)
             letter = DeadLetter(topic, partition, key, value, headers, now, *why)
@@ -268,9 +268,22 @@ class RowWriter:
             return []
         topic, partition = self.plan.dead_letter_topic, None
         if self.partitions is not None:
-            partition = self.partitions.free(topic, self.producer.partitions_for(topic))
+            partition = self._free_partition(topic)
         reports = self._send_topic((topic, letters_batch(letters, partition)))
         return [replace(each, records=0, dead_letters=each.records) for each in reports]
+
+    def _free_partition(self, topic: str) -> int:
+        """The partition of the dead letter topic that no other task writes to."""
+        assert self.partitions is not None
+        there = self.producer.partitions_for(topic)
+        try:
+            return self.partitions.free(topic, there)
+        except IllegalStateError:
+            raise IllegalStateError(
+                f"the dead letter topic {topic!r} has {counted(len(there), 'partition')}, too few "
+                "for the tasks of this write. With exactly_once each of them needs one of its own: "
+                "give the topic as many partitions as the write has tasks"
+            ) from None
 
     def _send_topic(self, rows: tuple[str, pa.RecordBatch]) -> list[WriteReport]:
         topic, columns = rows
@@ -386,13 +399,15 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
                 RowWriter(pooled, plan, None, attempt.batch).write(rows), None, attempt.batch
             )
     if attempt.number > 0:
-        # Nothing is aborted: by spark.speculation the first attempt may be well.
-        raise RetriableWriteError(
-            f"task {attempt.task} runs again (attempt {attempt.number}), because Spark lost its "
-            "first attempt or an executor, or by spark.speculation, which must be off. Brokers "
+        _read_on(rows)  # an error of the query itself comes again, and is the reason
+        failure = TaskFailure(
+            f"task {attempt.task} runs again (attempt {attempt.number}): its first attempt failed "
+            "or was lost, or spark.speculation, which must be off, has started a copy. Brokers "
             "would take its rows for duplicates of the first attempt's. For the cause look for "
-            f"'Lost task {attempt.task}.0' in the driver's log. {REPEAT}"
+            f"'Lost task {attempt.task}.0' in the driver's log",
+            FailureKind.RETRIABLE,
         )
+        return TaskOutcome(WriteReport(), begun, attempt.batch, failure)
     # Epochs of version 2 grow by two for each transaction.
     write = begun.handle.epoch // begun.handle.version
     shift = write if attempt.batch is None else attempt.batch.number
@@ -406,7 +421,7 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
             abort(plan, begun)
         if not isinstance(error, Exception):
             raise
-        _read_on(rows, error)
+        _read_on(rows)
         failure = TaskFailure.of(attempt.task, error)
         begun_in = dict.fromkeys(partitions.begun, OffsetRange(-1, -1, 0))
         return TaskOutcome(WriteReport(0, begun_in), begun, attempt.batch, failure)
@@ -422,16 +437,13 @@ def _run_in_transaction(
     rows: Iterator[pa.RecordBatch],
 ) -> WriteReport:
     if begun.is_written(attempt.batch, fail_on_data_loss=plan.fail_on_data_loss):
-        for _ in rows:
-            pass  # Spark waits for its rows to be read
+        _read_on(rows)
         return WriteReport()
     with Producer(plan.config(), transaction=begun.handle) as producer:
         return RowWriter(producer, plan, partitions, attempt.batch).write(rows)
 
 
-def _read_on(rows: Iterator[pa.RecordBatch], error: Exception) -> None:
-    """Read all rows, as Spark waits for that. Raises ``error`` if they are too many."""
-    until = monotonic() + _READING_ON_SECONDS
+def _read_on(rows: Iterator[pa.RecordBatch]) -> None:
+    """Read all rows, as Spark waits for that: a task that raises is only tried again, in vain."""
     for _ in rows:
-        if monotonic() > until:
-            raise error
+        pass

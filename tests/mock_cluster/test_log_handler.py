@@ -318,8 +318,11 @@ def test_a_closed_handler_drops(cluster: MockCluster, logger: logging.Logger) ->
     ],
 )
 def test_wrong_options_are_told_at_once(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    known = len(logging._handlerList)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=said) as caught:
         KafkaHandler("logs", **given)
+    assert caught.value.__traceback__ is not None, "it is alive"
+    assert len(logging._handlerList) == known, "logging does not flush it"  # type: ignore[attr-defined]
 
 
 def test_a_topic_that_no_broker_takes_is_told_at_once() -> None:

@@ -301,7 +301,7 @@ async def test_a_topic_that_is_deleted_under_a_query_is_noticed(
         await admin.delete_topics(sink.topic)
     add_file(tmp_path / "rows", range(100, 150))
     sink.options["failOnDataLoss"] = True
-    with pytest.raises(StreamingQueryException, match="the topic was deleted and created again"):
+    with pytest.raises(StreamingQueryException, match="its topic was deleted and created again"):
         sink.stream(rows, tmp_path / "checkpoint")
     sink.options["failOnDataLoss"] = False
     sink.stream(rows, tmp_path / "checkpoint")
@@ -433,7 +433,7 @@ async def test_two_queries_that_use_one_sink_id_are_told(
     sink.stream(rows, tmp_path / "other")
     add_file(tmp_path / "rows", range(10))
     sink.options["sink.id"] = its
-    with pytest.raises(StreamingQueryException, match="two queries use it at a time"):
+    with pytest.raises(StreamingQueryException, match=r"each sink needs a sink\.id of its own"):
         sink.stream(rows, tmp_path / "other")
 
 

@@ -34,9 +34,7 @@ def test_what_is_raised_comes_out() -> None:
 
 
 async def test_where_a_loop_runs_the_advice_is_to_await() -> None:
-    with pytest.raises(
-        IllegalStateError, match=r"await the coroutine there, in place of loops\.run"
-    ):
+    with pytest.raises(IllegalStateError, match=r"use `await main\(\)` there"):
         loops.run(kind_of_loop())
 
 

@@ -229,6 +229,8 @@ async def check(
     except TimeoutError as error:
         if isinstance(error, ProducerError):
             raise
+        if lacks:
+            raise _lacking(lacks) from error
         if passing is not None:
             raise passing from None
         raise BootstrapError(
@@ -236,7 +238,7 @@ async def check(
             f"and security_protocol. {cluster.why_no_answer()}"
         ) from None
     if lacks:
-        raise kafka_error(lacks[0].code, "; ".join(map(str, lacks)))
+        raise _lacking(lacks)
     return ClusterCheck(
         found.cluster_id,
         tuple(found.brokers.values()),
@@ -285,6 +287,11 @@ def _check_topic(
             f"topic {name!r} has partitions without a leader: check that all brokers are up"
         )
     return None
+
+
+def _lacking(lacks: Sequence[KafkaError]) -> ProducerError:
+    """One error for all permissions that are missing."""
+    return kafka_error(lacks[0].code, "; ".join(map(str, lacks)))
 
 
 def _lacks_for_topics(

@@ -56,7 +56,7 @@ from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import in_turns, new_task
 from aioproducer.foundation.runtime.threads import ThreadForEach
-from aioproducer.model import Peer
+from aioproducer.model import BootstrapServer, Peer
 
 if TYPE_CHECKING:
     from aioproducer.auth.tls import TlsContexts
@@ -355,7 +355,7 @@ class Connection:
         if is_hang_up(error) and self._is_login_missing:
             protocol = "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
             when = (
-                " in place of its first answer. If this port wants a login, set "
+                " instead of answering the first request. If this port requires a login, set "
                 f"security_protocol to '{protocol}'"
             )
         elif is_hang_up(error) and not self.phase.was_ready:
@@ -370,8 +370,10 @@ class Connection:
     def _is_login_missing(self) -> bool:
         """True if there was no login, and the first request after the set-up has no answer: brokers
         that want a login tell their versions, and hang up at anything else."""
-        if self._settings.mechanism is not None or not self.in_flight:
+        if self._settings.mechanism is not None or not self.phase.was_ready or not self.in_flight:
             return False
+        if not isinstance(self.node, BootstrapServer):
+            return False  # the client has been served already
         return self.in_flight[0].correlation_id == self._set_up_by + 1
 
     async def _open(self) -> Exchange:

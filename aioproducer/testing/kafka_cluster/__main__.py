@@ -50,13 +50,14 @@ def _watch(cluster: KafkaCluster) -> int:
     running = cluster.brokers
     while running:
         time.sleep(_LOOK_EVERY_SECONDS)
-        for broker in [each for each in running if not each.is_running]:
+        ended = [each for each in running if not each.is_running]
+        for broker in ended:
             assert broker.process is not None
             sys.stderr.write(
                 f"broker {broker.node_id} has ended, with exit code {broker.process.returncode}; "
-                "--directory keeps its log\n"
+                "run again with --directory PATH to keep its log\n"
             )
-        running = tuple(each for each in running if each.is_running)
+        running = tuple(each for each in running if each not in ended)
     sys.stderr.write("no broker is left, so the cluster ends\n")
     return 1
 

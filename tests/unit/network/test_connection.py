@@ -32,7 +32,7 @@ from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import BrokerConnectionError, ProducerError, ProtocolError
 from aioproducer.foundation.runtime.running_clock import RunningClock
-from aioproducer.model import Node
+from aioproducer.model import BootstrapId, BootstrapServer, Node
 from tests.support.kio_messages import encode, milliseconds, request_module, response_module
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
@@ -466,7 +466,7 @@ async def test_a_request_without_answer_is_in_flight_until_it_has_left() -> None
 
 
 @pytest.mark.parametrize("answered", [0, 1])
-async def test_who_hangs_up_at_the_first_request_may_want_a_login(answered: int) -> None:
+async def test_who_hangs_up_at_the_first_request_may_require_a_login(answered: int) -> None:
     async def script(peer: Peer) -> None:
         await peer.handshake()
         for _ in range(answered):
@@ -475,7 +475,8 @@ async def test_who_hangs_up_at_the_first_request_may_want_a_login(answered: int)
         peer.writer.close()
 
     async with broker(script) as node:
-        owner = Owner(node)
+        server = BootstrapServer(BootstrapId("bootstrap-0"), node.host, node.port)
+        owner = Owner(server)
         running = owner.run()
         await asyncio.wait_for(owner.ready.wait(), LONG)
         for number in range(answered):
@@ -483,9 +484,11 @@ async def test_who_hangs_up_at_the_first_request_may_want_a_login(answered: int)
             await owner.answers.get()
         owner.ask("unanswered")
         reason = str(await asyncio.wait_for(running, LONG))
-    hint = " in place of its first answer. If this port wants a login, set security_protocol to "
-    expected = "" if answered else f"{hint}'SASL_PLAINTEXT'"
-    assert reason == f"{node} closed the connection{expected}"
+    hint = (
+        " instead of answering the first request. If this port requires a login, set "
+        "security_protocol to 'SASL_PLAINTEXT'"
+    )
+    assert reason == f"{server} closed the connection{'' if answered else hint}"
 
 
 async def test_a_part_of_a_response_is_known_to_have_come() -> None:

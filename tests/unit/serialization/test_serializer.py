@@ -61,7 +61,9 @@ def test_what_serializers_return(serializer: Any, data: Any, expected: bytes | N
 @pytest.mark.parametrize("made", [b"", {}, 0, object(), type("Odd", (), {"serialize": 3})()])
 def test_what_is_no_serializer_is_refused(made: Any) -> None:
     """Such as an object of the class ``bytes``, which takes the place of a function."""
-    with pytest.raises(ConfigError, match=rf"^value_serializer: a {type(made).__name__} is no c"):
+    with pytest.raises(
+        ConfigError, match=rf"^value_serializer: '{type(made).__name__}' object is not c"
+    ):
         FieldSerializer(made, "value")
 
 

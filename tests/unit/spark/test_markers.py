@@ -8,7 +8,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
@@ -27,6 +27,7 @@ from aioproducer.errors import (
     SerializationError,
 )
 from aioproducer.model import TopicPartition, TransactionHandle
+from aioproducer.spark import exactly_once, executors
 from aioproducer.spark.exactly_once import (
     Batch,
     Begun,
@@ -65,7 +66,7 @@ def test_a_stream_that_has_lost_its_marker_is_told_loudly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert not Begun(HANDLE, None, "").is_written(Batch(7, "q"))
-    assert "the topic was deleted and created again" in caplog.text
+    assert "its topic was deleted and created again" in caplog.text
     assert "offsets.retention.minutes" in caplog.text
     assert caplog.records[0].levelno == logging.WARNING
     new = Begun(HANDLE, None, "")
@@ -110,9 +111,9 @@ def test_a_batch_write_without_a_number_has_no_marker_but_an_owner() -> None:
 @pytest.mark.parametrize(
     ("batch", "its", "says"),
     [
-        (Batch(3, "q"), "p", "the streaming query p, .* two queries use it at a time"),
+        (Batch(3, "q"), "p", "the streaming query p, .* each sink needs a sink.id of its own"),
         (Batch(0, "q"), "p", "the streaming query p, .* whose checkpoint was deleted or moved"),
-        (Batch(3, "q"), "", "batch writes, .* two queries use it"),
+        (Batch(3, "q"), "", "batch writes, .* each sink needs a sink.id of its own"),
         (
             Batch(3),
             "p",
@@ -218,6 +219,52 @@ def test_what_was_skipped_is_not_committed_again() -> None:
 def test_of_a_batch_write_without_rows_there_is_nothing_to_commit() -> None:
     empty = TaskOutcome(WriteReport(), Begun(HANDLE, None, ""))
     assert commit(PLAN, [empty], None) == WriteReport()
+
+
+class _Committing:
+    """A producer of a transaction of others, which does nothing."""
+
+    made: ClassVar[list[_Committing]] = []
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.commits = 0
+        self.made.append(self)
+
+    def __enter__(self) -> _Committing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.commits += 1
+
+
+def test_a_batch_write_of_dead_letters_alone_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "Producer", _Committing)
+    letters = WriteReport(0, {TopicPartition("failed", 0): OffsetRange(0, 0, 1)}, dead_letters=1)
+    report = commit(PLAN, [TaskOutcome(letters, Begun(HANDLE, None, ""))], None)
+    assert (report.records, report.dead_letters) == (0, 1)
+    assert [each.commits for each in _Committing.made] == [1]
+
+
+def test_a_beginning_without_brokers_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[object] = []
+
+    def refuse(plan: object) -> Begun:
+        began.append(plan)
+        raise RetriableWriteError("no broker")
+
+    monkeypatch.setattr(executors, "begin", refuse)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    df = SimpleNamespace(
+        schema=StructType([StructField("value", StringType())]),
+        sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: None)),
+    )
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "sink.id": "s"}
+    with pytest.raises(RetriableWriteError, match="no broker"):
+        publish_partitions(cast("Any", df), **options, **{"delivery.guarantee": "exactly_once"})
+    assert len(began) == 4
 
 
 def test_outcomes_pickle() -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from aioproducer.errors import IllegalStateError
 from aioproducer.spark import run_stream
 
 LOST = """[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure:
@@ -23,10 +24,11 @@ aioproducer.spark.exactly_once.RetriableWriteError: task 0 runs again (attempt 3
 class Query:
     """Ends with ``error``, after a micro-batch if it has made ``progress``."""
 
-    id = "a-query"
-
-    def __init__(self, error: BaseException | None, *, progress: bool = False) -> None:
+    def __init__(
+        self, error: BaseException | None, *, progress: bool = False, name: str = "a-query"
+    ) -> None:
         self.error = error
+        self.id = name
         self.lastProgress = object() if progress else None
         self.stopped = False
 
@@ -79,6 +81,15 @@ def test_progress_renews_the_limit() -> None:
     queries = [lost(progress=True) for _ in range(20)]
     end = Query(None)
     assert run_stream(start_of(*queries, end), restarts=1) is cast("Any", end)
+
+
+def test_a_query_without_a_checkpoint_is_not_restarted_for_ever() -> None:
+    queries = (
+        Query(StreamingQueryException(LOST), progress=True, name=f"query {number}")
+        for number in range(100)
+    )
+    with pytest.raises(IllegalStateError, match="start it with the option checkpointLocation"):
+        run_stream(start_of(*queries))
 
 
 def test_other_errors_are_raised_at_once(waits: list[float]) -> None:
