@@ -349,7 +349,9 @@ def commit(
         with Producer(plan.config(), transaction=begun.handle) as producer:
             if batch is not None:
                 marker = OffsetAndMetadata(batch.number + 1, _SIGNATURE + batch.query)
-                producer.send_offsets_to_transaction({_marker_place(plan): marker}, plan.sink_id)
+                producer.send_offsets_to_transaction(
+                    {_marker_place(plan): marker}, plan.sink_id, _COMMIT_SECONDS
+                )
             began = monotonic()
             producer.commit_transaction(_COMMIT_SECONDS)
     except ProducerError as error:
