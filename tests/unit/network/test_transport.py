@@ -166,7 +166,8 @@ async def test_the_address_that_was_reached_comes_first(
     monkeypatch.setattr(loop, "create_connection", create_connection)
     async with broker(shake_hands) as node:
         settings = resolves_to(silent, (node.host, node.port))._replace(reached={})
-        for expected in ([silent[1], node.port], [node.port]):
+        for expected, head_start in (([silent[1], node.port], SHORT), ([node.port], LONG)):
+            monkeypatch.setattr(tuning, "ADDRESS_HEAD_START", head_start)
             tried.clear()
             owner = Owner(Node(1, "kafka", 9092), socket=settings)
             owner.connection._setup_timeout = 3600.0
