@@ -142,6 +142,7 @@ class KafkaHandler(logging.Handler):
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
+        self.level = logging.NOTSET  # a traceback with an error of the options shows it
         _check(producer, options, key, headers, capacity, drop, flush_timeout)
         self.topic = checked_topic(topic)
         self._config = None
