@@ -194,11 +194,14 @@ class CoordinatorLink:
         Before version 10 of OffsetCommit a coordinator takes offsets of a topic that was deleted
         for those of its successor.
         """
-        whole = OffsetCommit(member, offsets, topic_ids)
-        gone = await self._gone(whole) if member.has_epochs else ()
+        request = OffsetCommit(member, offsets, topic_ids)
+        gone = await self._gone(request) if member.has_epochs else ()
         codes = {each: int(ErrorCode.UNKNOWN_TOPIC_ID) for each in offsets if each.topic in gone}
-        if left := {where: at for where, at in offsets.items() if where not in codes}:
-            codes |= await self.ask(OffsetCommit(member, left, topic_ids))
+        if codes:
+            left = {where: at for where, at in offsets.items() if where not in codes}
+            request = OffsetCommit(member, left, topic_ids)
+        if request.offsets:
+            codes |= await self.ask(request)
         return codes
 
     async def _gone(self, request: OffsetCommit) -> Collection[str]:
