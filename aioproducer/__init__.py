@@ -116,7 +116,7 @@ def __getattr__(name: str) -> Any:
 
 
 _PUBLIC_MODULES = (
-    "admin", "cli", "compat", "consumer", "failed_records", "loops", "observability", "reader",
+    "admin", "auth", "compat", "consumer", "failed_records", "loops", "observability", "reader",
     "schema_registry", "serialization", "spark", "sync", "testing",
 )  # fmt: skip
 
