@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -239,6 +241,22 @@ async def test_a_cancelled_start_leaves_nothing() -> None:
         await cluster.start()
 
 
+@contextmanager
+def command_line(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A cluster of the command line, with its temporary files in ``folder``."""
+    with subprocess.Popen(
+        [*CLI, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},
+        text=True,
+    ) as command:
+        try:
+            yield command
+        finally:
+            command.kill()
+
+
 def brokers_with_files_in(directory: Path) -> list[int]:
     ps = subprocess.run(["ps", "-wweo", "pid=,args="], stdout=subprocess.PIPE, text=True)
     return [
@@ -251,22 +269,13 @@ def brokers_with_files_in(directory: Path) -> list[int]:
 @pytest.mark.usefixtures("kafka_distribution")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: signal.Signals) -> None:
-    with subprocess.Popen(
-        [*CLI, "--brokers", "2", "--config", "num.io.threads=3"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        text=True,
-    ) as command:
-        try:
-            assert command.stdout is not None
-            host, _, port = command.stdout.readline().split(",")[0].partition(":")
-            assert len(broker_processes.metadata((host, int(port))).brokers) == 2
-            assert len(brokers_with_files_in(tmp_path)) == 2
-            command.send_signal(end)
-            _, complaints = command.communicate(timeout=20)
-        finally:
-            command.kill()
+    with command_line(tmp_path, "--brokers", "2", "--config", "num.io.threads=3") as command:
+        assert command.stdout is not None
+        host, _, port = command.stdout.readline().split(",")[0].partition(":")
+        assert len(broker_processes.metadata((host, int(port))).brokers) == 2
+        assert len(brokers_with_files_in(tmp_path)) == 2
+        command.send_signal(end)
+        _, complaints = command.communicate(timeout=20)
     assert command.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 0)
     assert complaints == ""
     wait_until(lambda: brokers_with_files_in(tmp_path) == [], timeout=20)
@@ -275,21 +284,12 @@ def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: sign
 
 @pytest.mark.usefixtures("kafka_distribution")
 def test_the_command_line_ends_when_its_broker_has_died(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        CLI,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        text=True,
-    ) as command:
-        try:
-            assert command.stdout is not None
-            assert command.stdout.readline()
-            (broker,) = brokers_with_files_in(tmp_path)
-            os.kill(broker, signal.SIGKILL)
-            _, complaints = command.communicate(timeout=20)
-        finally:
-            command.kill()
+    with command_line(tmp_path) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline()
+        (broker,) = brokers_with_files_in(tmp_path)
+        os.kill(broker, signal.SIGKILL)
+        _, complaints = command.communicate(timeout=20)
     assert command.returncode == 1
     assert "broker 1 has ended, with exit code -9" in complaints
     assert "no broker is left" in complaints
