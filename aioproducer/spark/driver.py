@@ -22,6 +22,7 @@ from aioproducer.errors import ConfigError, ProducerError, SerializationError
 from aioproducer.foundation.logs import duration, plain_logger
 from aioproducer.producer import Producer
 from aioproducer.spark.arrow_chunks import ArrowChunks, Chunk, RowsNotReadError
+from aioproducer.spark.exactly_once import named
 from aioproducer.spark.plan import Option, option_texts
 from aioproducer.spark.report import PublishProgress, WriteReport
 from aioproducer.spark.typed_columns import check_format_names
@@ -259,12 +260,12 @@ class _Publication:
         failed: list[tuple[str, BaseException]] = []
         for (topic, rows), outcome in zip(chunk.topics, outcomes, strict=True):
             if isinstance(outcome, BaseException):
-                failed.append((f"topic {topic!r}: {_named(outcome)}", outcome))
+                failed.append((f"topic {topic!r}: {named(outcome)}", outcome))
                 continue
             self.report = WriteReport.of((self.report, WriteReport.of_rows(rows, outcome)))
             if (why := outcome.first_failure) is not None:
                 count = f"{outcome.failed:,} of {len(rows):,} rows at a time"
-                failed.append((f"topic {topic!r}, {count}: {_named(why)}", why))
+                failed.append((f"topic {topic!r}, {count}: {named(why)}", why))
         if failed:
             raise self._failed("not delivered: " + failed[0][0]) from failed[0][1]
         self.chunks += 1
@@ -274,7 +275,3 @@ class _Publication:
 
     def _failed(self, why: str) -> PublishError:
         return PublishError(f"{why} ({self.report.records:,} rows are in Kafka)", self.report)
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

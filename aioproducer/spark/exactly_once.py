@@ -96,7 +96,7 @@ class TaskFailure:
     @classmethod
     def of(cls, task: int, error: BaseException) -> TaskFailure:
         """``error``: what ended the task number ``task``."""
-        text = str(error) if isinstance(error, RowsNotWrittenError) else _named(error)
+        text = str(error) if isinstance(error, RowsNotWrittenError) else named(error)
         return cls(f"task {task}: {text}", kind_of(error))
 
 
@@ -124,7 +124,8 @@ _RETRIABLE: Final = (
 )
 
 
-def _named(error: BaseException) -> str:
+def named(error: BaseException) -> str:
+    """An error in a line of text."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -306,7 +307,7 @@ def begin(plan: SinkPlan) -> Begun:
         if kind_of(error) is FailureKind.FINAL:
             raise
         raise RetriableWriteError(
-            f"sink.id {plan.sink_id!r}: the transaction could not begin: {_named(error)}"
+            f"sink.id {plan.sink_id!r}: the transaction could not begin: {named(error)}"
         ) from error
     if marker is None:
         return Begun(handle, None, "")
@@ -359,7 +360,7 @@ def commit(
             raise
         raise RetriableWriteError(
             f"sink.id {plan.sink_id!r}: batch {batch.number} was not committed, or nobody knows: "
-            f"{_named(error)}. Repeat it: its marker tells whether it was"
+            f"{named(error)}. Repeat it: its marker tells whether it was"
         ) from error
     return replace(report, commit_seconds=monotonic() - began)
 

@@ -161,11 +161,10 @@ def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> St
             query.awaitTermination()
             return query
         except StreamingQueryException as error:
-            goes_on = query.id == last_id
-            failures = 1 if last_id is None or query.lastProgress is not None else failures + 1
+            failures = 1 if query.lastProgress is not None else failures + 1
             if failures > restarts or not _is_lost(error):
                 raise
-            if last_id is not None and not goes_on:
+            if last_id not in (None, query.id):
                 raise IllegalStateError(
                     f"the restarted query {query.id} does not continue {last_id}, so it would "
                     "write the same rows again: start it with the option checkpointLocation"

@@ -31,6 +31,7 @@ from aioproducer.spark.exactly_once import (
     abort,
     begin,
     commit,
+    named,
 )
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
@@ -103,7 +104,7 @@ class _Writer:
             try:
                 self.begun = begin(self.plan)
             except ProducerError as error:
-                said = f"{type(error).__name__}: {error}"
+                said = named(error)
                 if not isinstance(error, RetriableWriteError):  # which says so itself
                     said = f"sink.id {self.plan.sink_id!r}: the transaction could not begin: {said}"
                 raise TransactionNotBegunError(said) from error

@@ -39,6 +39,7 @@ from aioproducer.spark.exactly_once import (
     TaskFailure,
     TaskOutcome,
     abort,
+    named,
     names_permissions,
 )
 from aioproducer.spark.plan import SinkPlan
@@ -112,14 +113,13 @@ Sifted: TypeAlias = tuple[list[tuple[str, pa.RecordBatch]], Letters]
 class DeadLetters:
     """Takes out the rows of a task that no broker would take. They become records of another topic.
 
-    ``most``: the bytes of the largest batch. ``batch``: the number of the write, and its query.
+    ``most``: the bytes of the largest batch. ``batch``: of the write.
     """
 
-    def __init__(self, plan: SinkPlan, most: int, batch: tuple[int, str] | None) -> None:
+    def __init__(self, plan: SinkPlan, most: int, batch: Batch | None) -> None:
         self._plan = plan
         self._most = most
-        number, query = batch or (None, "")
-        facts = {BATCH: "" if number is None else str(number), QUERY_ID: query}
+        facts = {} if batch is None else {BATCH: str(batch.number), QUERY_ID: batch.query}
         self._headers = [(name, text.encode()) for name, text in facts.items() if text]
 
     def sift(self, rows: pa.RecordBatch) -> Sifted:
@@ -210,11 +210,10 @@ class RowWriter:
     _dead_letters: DeadLetters | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        settings = accumulator_settings(self.plan.config(), None)
+        settings = accumulator_settings(self.producer.config, None)
         self._most = min(settings.max_request_size, settings.memory)
         if self.plan.dead_letter_topic:
-            batch = None if self.batch is None else (self.batch.number, self.batch.query)
-            self._dead_letters = DeadLetters(self.plan, self._most, batch)
+            self._dead_letters = DeadLetters(self.plan, self._most, self.batch)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WriteReport:
         """Send every row and wait for its outcome; rows of one partition in their order.
@@ -346,8 +345,7 @@ def _not_written(topic: str, failed: int, of: int, error: BaseException) -> Rows
             "again after it has lost shuffle files)"
         )
     return RowsNotWrittenError(
-        f"{failed} of {of} rows for topic {topic!r} were not written: "
-        f"{type(error).__name__}: {error}{advice}"
+        f"{failed} of {of} rows for topic {topic!r} were not written: {named(error)}{advice}"
     )
 
 

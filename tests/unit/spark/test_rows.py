@@ -15,6 +15,7 @@ from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import IllegalStateError, SerializationError
 from aioproducer.failed_records import ERROR_MESSAGE, DeadLetter
 from aioproducer.model import ConsumerRecord
+from aioproducer.spark.exactly_once import Batch
 from aioproducer.spark.plan import SinkPlan, plan_write
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.rows import TaskPartitions, by_topic, too_large
@@ -103,7 +104,9 @@ def test_rows_that_no_broker_would_take_become_dead_letters() -> None:
     rows = batch(
         topic=["b", None, "a", "b"], value=["1", "2", "x" * 1500, "4"], key=["k", "l", "m", "n"]
     )
-    topics, letters = DeadLetters(plan(None, "topic", "value", "key"), 1000, (7, "q")).sift(rows)
+    topics, letters = DeadLetters(plan(None, "topic", "value", "key"), 1000, Batch(7, "q")).sift(
+        rows
+    )
     assert [(topic, columns.to_pydict()) for topic, columns in topics] == [
         ("b", {"value": ["1", "4"], "key": ["k", "n"]}),
     ]
