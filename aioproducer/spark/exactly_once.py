@@ -16,7 +16,8 @@ raises it. If the task raised it, Spark would run the task again, in vain, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import wraps
@@ -69,10 +70,11 @@ class RowsNotWrittenError(ProducerError):
 
 
 class RetriableWriteError(ProducerError):
-    """A write with ``exactly_once`` failed, and may succeed if it is repeated as a whole.
+    """A write failed, and may succeed if it is repeated as a whole.
 
-    A task or an executor was lost, or brokers were not available. Nothing of the write is visible,
-    unless a commit has no answer: then the marker tells the repetition.
+    Brokers or a schema registry were not available, or, with ``exactly_once``, a task or an
+    executor was lost. With ``exactly_once`` nothing of the write is visible, unless a commit has no
+    answer: then the marker tells the repetition.
     """
 
 
@@ -96,8 +98,7 @@ class TaskFailure:
     @classmethod
     def of(cls, task: int, error: BaseException) -> TaskFailure:
         """``error``: what ended the task number ``task``."""
-        text = str(error) if isinstance(error, RowsNotWrittenError) else named(error)
-        return cls(f"task {task}: {text}", kind_of(error))
+        return cls(f"task {task}: {reason_of(error)}", kind_of(error))
 
 
 def kind_of(error: BaseException) -> FailureKind:
@@ -127,6 +128,22 @@ _RETRIABLE: Final = (
 def named(error: BaseException) -> str:
     """An error in a line of text."""
     return f"{type(error).__name__}: {error}"
+
+
+def reason_of(error: BaseException) -> str:
+    """What ended a task, in a line of text."""
+    return str(error) if isinstance(error, RowsNotWrittenError) else named(error)
+
+
+@contextmanager
+def tells_what_may_pass() -> Iterator[None]:
+    """Let the text of an error say that a repetition may help: Spark passes on nothing else."""
+    try:
+        yield
+    except ProducerError as error:
+        if isinstance(error, RetriableWriteError) or kind_of(error) is not FailureKind.RETRIABLE:
+            raise
+        raise RetriableWriteError(reason_of(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

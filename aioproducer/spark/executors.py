@@ -139,7 +139,9 @@ def foreach_batch(
 
 
 def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> StreamingQuery:
-    """Run a streaming query until it ends, and restart it if a task or an executor was lost.
+    """Run a streaming query until it ends, and restart it after a failure that may pass.
+
+    A task or an executor was lost, or brokers or a schema registry were not available.
 
     ::
 

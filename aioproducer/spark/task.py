@@ -41,6 +41,7 @@ from aioproducer.spark.exactly_once import (
     abort,
     named,
     names_permissions,
+    tells_what_may_pass,
 )
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.producer_pool import get_pooled_producer
@@ -392,7 +393,7 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
     start_worker()
     attempt = Attempt.here(plan)
     if begun is None:
-        with get_pooled_producer(plan.config()) as pooled:
+        with tells_what_may_pass(), get_pooled_producer(plan.config()) as pooled:
             return TaskOutcome(
                 RowWriter(pooled, plan, None, attempt.batch).write(rows), None, attempt.batch
             )

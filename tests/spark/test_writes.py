@@ -15,7 +15,13 @@ from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.errors import ConfigError
 from aioproducer.failed_records import DeadLetter
 from aioproducer.model import ConsumerRecord
-from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
+from aioproducer.spark import (
+    foreach_batch,
+    publish_partitions,
+    register,
+    repartition_by_key,
+    run_stream,
+)
 from aioproducer.spark.plan import REDACTED
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.conftest import EXECUTOR_VARIABLE
@@ -356,6 +362,22 @@ def test_update_mode_goes_through_foreach_batch(
     )
     query.awaitTermination(120)
     assert sorted(map(str, values(cluster, topic))) == ["b'a2'", "b'a3'", "b'b1'", "b'b2'"]
+
+
+def test_a_query_is_restarted_after_brokers_were_away(
+    words: DataFrame,
+    cluster: MockCluster,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    writer = words.writeStream.format("aioproducer").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer = writer.options(**{"topic": topic, "kafka.max.block.ms": "500"})
+    addresses = iter(("127.0.0.1:1", cluster.bootstrap_servers))
+    run_stream(lambda: writer.option("kafka.bootstrap.servers", next(addresses)).start())
+    assert caplog.text.count("is restarted from its checkpoint") == 1
+    assert len(values(cluster, topic)) == 5
 
 
 def test_a_micro_batch_that_can_not_be_written_ends_the_query_with_the_reason(

@@ -24,6 +24,7 @@ from aioproducer.errors import (
     MetadataTimeoutError,
     OutOfOrderSequenceNumberError,
     ProducerFencedError,
+    SchemaRegistryUnavailableError,
     SerializationError,
 )
 from aioproducer.model import TopicPartition, TransactionHandle
@@ -38,6 +39,7 @@ from aioproducer.spark.exactly_once import (
     TaskOutcome,
     commit,
     kind_of,
+    tells_what_may_pass,
 )
 from aioproducer.spark.executors import _outcome, _told, publish_partitions
 from aioproducer.spark.plan import plan_write
@@ -197,6 +199,24 @@ def test_the_kind_of_a_failure_is_that_of_its_cause(error: Exception, kind: Fail
     above = RowsNotWrittenError("1 of 1 rows was not written")
     above.__cause__ = error
     assert TaskFailure.of(3, above) == TaskFailure("task 3: 1 of 1 rows was not written", kind)
+
+
+def test_the_text_of_an_error_says_whether_a_repetition_helps() -> None:
+    rows = RowsNotWrittenError("1 of 1 rows was not written")
+    rows.__cause__ = BrokerConnectionError("lost")
+    for error, text in (
+        (rows, "^1 of 1 rows was not written$"),
+        (
+            SchemaRegistryUnavailableError("no answer"),
+            "^SchemaRegistryUnavailableError: no answer$",
+        ),
+    ):
+        with pytest.raises(RetriableWriteError, match=text), tells_what_may_pass():
+            raise error
+    for same in (MessageTooLargeError("10"), RetriableWriteError("no broker"), ValueError("a bug")):
+        with pytest.raises(type(same)) as caught, tells_what_may_pass():
+            raise same
+        assert caught.value is same
 
 
 def test_tasks_of_different_plans_are_not_committed() -> None:
