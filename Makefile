@@ -180,30 +180,8 @@ docs-pictures: env ## Draw the plot of the README's figures, and the output of t
 docs-tables: env ## Refresh the generated tables of the documentation
 	"$(BIN)/python" -m tests.documentation.tables
 
-bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
-	"$(BIN)/python" -m benchmarks --settings defaults,tuned
-	"$(BIN)/python" -m benchmarks --workloads cold_topics --settings defaults --rounds 3
-	"$(BIN)/python" -m benchmarks --workloads bulk_1k,bound_1k,far,far_1k,many_partitions \
-		--clients aioproducer,confluent,confluent-idempotent --settings defaults --rounds 3
-	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
-		--clients aioproducer,aioproducer-asyncio,confluent,java --settings defaults,tuned
-	"$(BIN)/python" -m benchmarks.reading
-	"$(BIN)/python" -m benchmarks.reading --brokers kafka
-	"$(BIN)/python" -m benchmarks.web
-	"$(BIN)/python" -m benchmarks.new_process
-	"$(BIN)/python" -m benchmarks.light
-	"$(BIN)/python" -m benchmarks.produce_lines
-	"$(BIN)/python" -m benchmarks.silent_brokers
-	"$(BIN)/python" -m benchmarks.slow_brokers
-	"$(BIN)/python" -m benchmarks.metadata
-	"$(BIN)/python" -m benchmarks.messages
-	"$(BIN)/python" -m benchmarks.tiny_parts
-	"$(BIN)/python" -m benchmarks.flushes
-	"$(BIN)/python" -m benchmarks.freezes
-	"$(BIN)/python" -m benchmarks.tls_handshakes
-	"$(BIN)/python" -m benchmarks.observability
-	"$(BIN)/python" -m benchmarks.serializers
-	"$(BIN)/python" -m benchmarks.columnar
+bench: env ## Measure and record every figure of the documentation: about three hours
+	"$(BIN)/python" -m benchmarks.suite
 
 bench-report: env ## Draw the newest measurement: a page with plots beside its JSON
 	"$(BIN)/python" -m benchmarks.page

@@ -1,45 +1,53 @@
-"""The command line: ``python -m benchmarks --workloads bulk,tasks --rounds 5``."""
+"""The command line: ``python -m benchmarks --quick``, or which workloads and clients."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
-from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.brokers import BROKERS
 from benchmarks.clients import CLIENTS, Choice
-from benchmarks.machine import Machine, look_at_commit, look_at_machine
-from benchmarks.report import Section, collect, describe, print_sections
+from benchmarks.recorded import number, tables
+from benchmarks.report import Measurement, add_options, collect, describe, print_sections
 from benchmarks.runner import Plan, run_all
-from benchmarks.summary import Run, summarise
+from benchmarks.summary import summarise
 from benchmarks.workloads import WORKLOADS
 
-_RESULTS = Path(__file__).parent / "results"
-_ROUNDS = 5
+_QUICK: Final[dict[str, Any]] = {
+    "workloads": [WORKLOADS[name] for name in ("bulk", "keyed", "tasks", "single")],
+    "clients": [CLIENTS[name] for name in ("aioproducer", "confluent", "aiokafka")],
+    "settings": [Choice.DEFAULTS],
+}
+"""The workloads and clients of the README."""
+_START_SECONDS: Final = 1.5
+"""The part of a run that is not measured: the process, its values, the warm-up."""
+_USUAL_RATE: Final = 50_000.0
+"""Records/s of a client that has no recorded run."""
 
 _Named = TypeVar("_Named")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
-    plan, results = _parse(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    plan = _plan(parser, options)
     console = Console()
     distributions = [client.distribution for client in plan.clients if client.distribution]
-    commit = look_at_commit()
-    machine = look_at_machine([*distributions, "uvloop"])
-    if plan.brokers == "kafka":
-        machine.versions["Apache Kafka"] = kafka_version()
-    print(machine.describe())
-    if machine.warning:
-        print(f"WARNING: {machine.warning}")
+    measurement = Measurement.begin(
+        parser,
+        arguments,
+        options,
+        [*distributions, "uvloop"],
+        brokers=plan.brokers,
+        seconds=seconds_of(plan),
+    )
     if plan.profiles:
         plan.profiles.mkdir(parents=True, exist_ok=True)
         print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
@@ -55,80 +63,84 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for workload in plan.workloads
     ]
     print_sections(sections, console)
-    print(f"\nwritten to {_write(results, commit, machine, plan, runs, sections)}")
+    written = measurement.write(
+        sections,
+        workloads=[dataclasses.asdict(workload) for workload in plan.workloads],
+        clients=[dataclasses.asdict(client) for client in plan.clients],
+        records=plan.records,
+        runs=[dataclasses.asdict(run) for run in runs],
+    )
+    print(f"\nwritten to {written}")
     return 1 if any(run.void for run in runs) else 0
 
 
-def _write(
-    results: Path,
-    commit: str | None,
-    machine: Machine,
-    plan: Plan,
-    runs: Sequence[Run],
-    sections: Sequence[Section],
-) -> Path:
-    results.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = results / f"{now:%Y%m%dT%H%M%SZ}.json"
-    content = {
-        "measured_at": now.isoformat(timespec="seconds"),
-        "commit": commit,
-        "machine": dataclasses.asdict(machine),
-        "workloads": [dataclasses.asdict(workload) for workload in plan.workloads],
-        "clients": [dataclasses.asdict(client) for client in plan.clients],
-        "records": plan.records,
-        "brokers": plan.brokers,
-        "runs": [dataclasses.asdict(run) for run in runs],
-        "sections": [dataclasses.asdict(section) for section in sections],
-    }
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    return path
+def seconds_of(plan: Plan) -> float:
+    """About how long the plan takes, by the recorded rates of its clients."""
+    found = tables()
+    total = 0.0
+    for workload in plan.workloads:
+        table = found.get(workload.name)
+        for client, choice in plan.contenders(workload):
+            row = (table and table.row(client.name, choice)) or {}
+            rate = number(row.get("records/s", "")) or _USUAL_RATE
+            total += _START_SECONDS + (plan.records or workload.records) / rate
+    return plan.rounds * total
 
 
-def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the README's workloads and clients with default settings: five minutes",
+    )
     parser.add_argument(
         "--workloads",
         type=names_of(WORKLOADS),
-        default=[workload for workload in WORKLOADS.values() if workload.standard],
         help=f"comma-separated, of {', '.join(WORKLOADS)}",
     )
     parser.add_argument(
         "--clients",
         type=names_of(CLIENTS),
-        default=list(CLIENTS.values()),
         help=f"comma-separated, of {', '.join(CLIENTS)}",
     )
     parser.add_argument("--brokers", choices=BROKERS, default="mock", help="default %(default)s")
     parser.add_argument(
         "--settings",
         type=names_of({choice.value: choice for choice in Choice}),
-        default=[Choice.TUNED],
         help=f"comma-separated, of {', '.join(Choice)}; default {Choice.TUNED}",
     )
-    parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default %(default)s")
+    parser.add_argument("--rounds", type=positive, default=5, help="default %(default)s")
     parser.add_argument("--records", type=positive, help="per run; default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
-    parser.add_argument(
-        "--results", type=Path, default=_RESULTS, metavar="DIR", help="for the JSON"
-    )
-    options = parser.parse_args(arguments)
-    profiles = options.profile and options.profile.resolve()
-    for workload in options.workloads:
+    add_options(parser)
+    return parser
+
+
+def _plan(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Plan:
+    usual: dict[str, Any] = {
+        "workloads": [workload for workload in WORKLOADS.values() if workload.standard],
+        "clients": list(CLIENTS.values()),
+        "settings": [Choice.TUNED],
+    }
+    chosen = {
+        name: getattr(options, name) or given
+        for name, given in (_QUICK if options.quick else usual).items()
+    }
+    for workload in chosen["workloads"]:
         if workload.rtt_ms and options.brokers != "mock":
             parser.error(f"{workload.name} needs brokers that can be told to be slow: mock")
         if workload.tls and options.brokers != "kafka":
             parser.error(f"{workload.name} needs brokers that speak TLS: kafka")
-    plan = Plan(
-        options.workloads,
-        options.clients,
+    return Plan(
+        chosen["workloads"],
+        chosen["clients"],
         options.rounds,
         options.records,
-        profiles,
+        options.profile and options.profile.resolve(),
         options.brokers,
-        options.settings,
+        chosen["settings"],
     )
-    return plan, options.results
 
 
 def names_of(table: Mapping[str, _Named]) -> Callable[[str], list[_Named]]:

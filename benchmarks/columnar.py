@@ -35,8 +35,7 @@ from aioproducer.engine.columnar.json_rows import json_rows
 from aioproducer.engine.columnar.layout import laid_out
 from aioproducer.engine.columnar.protobuf_rows import protobuf_rows
 from benchmarks.__main__ import positive
-from benchmarks.machine import look_at_machine
-from benchmarks.report import Section, print_plain, say_median, say_range
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
 from benchmarks.summary import spread
 
 Way = Callable[[pyarrow.Array], Sequence[Any]]
@@ -132,7 +131,7 @@ def describe(found: dict[tuple[str, str], list[float]], rows: int) -> Section:
         if name != _COMPILED and ours and other:
             ratios.append(f"{output}, {_COMPILED} / {name}: {ours.median / other.median:.0f} x")
     return Section(
-        title=f"{rows:,} flights of 19 columns, in batches of {_BATCH:,}; rows per CPU second",
+        title=f"columns: {rows:,} flights of 19, in batches of {_BATCH:,}; rows per CPU second",
         headings=("output, way", "rows/s", "range", "runs"),
         rows=tuple(
             (
@@ -144,8 +143,6 @@ def describe(found: dict[tuple[str, str], list[float]], rows: int) -> Section:
             for (output, name), rates in found.items()
         ),
         ratios=tuple(ratios),
-        voids=(),
-        settings=(),
     )
 
 
@@ -153,10 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.columnar", description=__doc__)
     parser.add_argument("--rounds", type=positive, default=5, help="default %(default)s")
+    add_options(parser)
     options = parser.parse_args(arguments)
-    print(look_at_machine(["aioproducer", "pyarrow", "fastavro"]).describe())
+    measurement = Measurement.begin(parser, arguments, options, ["pyarrow", "fastavro"])
     batches = flights()
-    print_plain([describe(run_all(batches, options.rounds), sum(map(len, batches)))])
+    measurement.publish([describe(run_all(batches, options.rounds), sum(map(len, batches)))])
     return 0
 
 

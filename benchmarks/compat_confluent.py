@@ -13,16 +13,19 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Sequence
-from statistics import median
 from time import perf_counter, process_time
 from typing import Any, Final
 
 from aioproducer.testing.mock_cluster import MockCluster
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
+from benchmarks.summary import spread
 
 IMPORTS: Final = {"confluent": "confluent_kafka", "ours": "aioproducer.compat.confluent"}
 PATTERNS: Final = ("callback", "plain", "keyed")
 WARM_UP: Final = 20_000
 TOPIC: Final = "t"
+_RUN_SECONDS: Final = 2
+"""The time of a run, its start included."""
 
 
 def send(producer: Any, pattern: str, records: int) -> int:
@@ -60,8 +63,8 @@ def run(name: str, pattern: str, records: int, servers: str) -> None:
     print(records / seconds, (process_time() - cpu) / records * 1e6)
 
 
-def compare(rounds: int, records: int) -> None:
-    """Run all, interleaved, and print the medians and ranges."""
+def compare(rounds: int, records: int) -> list[Section]:
+    """Run all, interleaved: a section for each pattern."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with MockCluster(brokers=1, topics={TOPIC: 6}) as cluster:
         for number in range(rounds):
@@ -72,27 +75,47 @@ def compare(rounds: int, records: int) -> None:
                     said = subprocess.check_output([*command, *options], text=True)
                     speed, cpu = map(float, said.split())
                     found.setdefault((pattern, name), []).append((speed, cpu))
-    for (pattern, name), runs in sorted(found.items()):
-        speeds, cpus = sorted(each[0] for each in runs), sorted(each[1] for each in runs)
-        print(
-            f"{pattern:9} {name:10} {median(speeds):9,.0f}/s "
-            f"({speeds[0]:,.0f} to {speeds[-1]:,.0f})"
-            f"  {median(cpus):.2f} µs ({cpus[0]:.2f} to {cpus[-1]:.2f})"
+    sections = []
+    for pattern in PATTERNS:
+        rows = []
+        for name in sorted(IMPORTS, reverse=True):
+            speeds, cpus = map(spread, zip(*found[pattern, name], strict=True))
+            rows.append(
+                (
+                    *(name, say_median(speeds, ",.0f"), say_range(speeds, ",.0f")),
+                    *(say_median(cpus, ".2f"), say_range(cpus, ".2f")),
+                )
+            )
+        sections.append(
+            Section(
+                title=f"{pattern}: produce() of {records:,} records of 100 bytes; {rounds} rounds",
+                headings=("client", "records/s", "range", "CPU-µs/record", "range"),
+                rows=tuple(rows),
+            )
         )
+    return sections
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compat_confluent", description=__doc__
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--records", type=int, default=300_000)
     parser.add_argument("--run", nargs=4, metavar="…", help="one run, for the program itself")
+    add_options(parser)
     options = parser.parse_args(arguments)
     if options.run:
         name, pattern, records, servers = options.run
         run(name, pattern, int(records), servers)
     else:
-        compare(options.rounds, options.records)
+        took = options.rounds * len(PATTERNS) * len(IMPORTS) * _RUN_SECONDS
+        peers = ["confluent-kafka"]
+        measurement = Measurement.begin(parser, arguments, options, peers, seconds=took)
+        measurement.publish(compare(options.rounds, options.records))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

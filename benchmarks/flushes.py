@@ -10,12 +10,13 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
-from statistics import median
 from time import process_time
 
 from aioproducer import Producer
 from aioproducer.loops import run
 from aioproducer.testing.mock_cluster import MockCluster
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
+from benchmarks.summary import spread
 
 _TOPIC = "flushed"
 
@@ -39,17 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flushes", description=__doc__)
     parser.add_argument("--tasks", default="1000,8000", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5)
+    add_options(parser)
     options = parser.parse_args(arguments)
+    measurement = Measurement.begin(parser, arguments, options, seconds=30)
+    rows = []
     with MockCluster(brokers=3) as cluster:
         cluster.create_topic(_TOPIC, 6)
         for tasks in map(int, options.tasks.split(",")):
             measured = [
                 run(measure(cluster.bootstrap_servers, tasks)) for _ in range(options.rounds)
             ]
-            print(
-                f"{tasks:>6} tasks: {median(measured):8.1f} CPU-µs for a send() and a flush()"
-                f" ({min(measured):.1f} to {max(measured):.1f})"
-            )
+            found = spread(measured)
+            rows.append((f"{tasks:,}", say_median(found, ".1f"), say_range(found, ".1f")))
+    section = Section(
+        title=f"flushes: tasks that each send() and flush(); {options.rounds} rounds",
+        headings=("tasks", "CPU-µs/task", "range"),
+        rows=tuple(rows),
+    )
+    measurement.publish([section])
     return 0
 
 

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from statistics import median
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +23,8 @@ from aioproducer import Producer
 from aioproducer.loops import run
 from aioproducer.testing import read_back_sync
 from aioproducer.testing.mock_cluster import MockCluster
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
+from benchmarks.summary import spread
 
 _RECORDS: Final = 500
 """Records that are in flight or queued as the process is stopped."""
@@ -90,24 +91,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     for name in ("--servers", "--state", "--topic"):  # of the process that is stopped
         parser.add_argument(name, help=argparse.SUPPRESS)
+    add_options(parser)
     options = parser.parse_args(arguments)
     if options.state is not None:
         run(send_and_freeze(options.servers, options.topic, *_STATES[options.state]))
         return 0
+    freezes = [float(each) for each in options.seconds.split(",")]
+    took = len(_STATES) * options.rounds * (sum(freezes) + 2 * len(freezes))
+    measurement = Measurement.begin(parser, arguments, options, seconds=took)
+    rows = []
     with MockCluster(brokers=3) as cluster:
-        for seconds in map(float, options.seconds.split(",")):
+        for seconds in freezes:
             for number, state in enumerate(_STATES):
                 thaws = [
                     freeze(cluster, state, seconds, f"frozen-{seconds:g}-{number}-{each}")
                     for each in range(options.rounds)
                 ]
-                times = [each.milliseconds for each in thaws]
-                print(
-                    f"{seconds:>4g} s, {state:<29} {median(times):7.1f} ms "
-                    f"({min(times):.1f} to {max(times):.1f}); of {_STATES[state][0]} records "
-                    f"{sum(each.failed for each in thaws)} failed, "
-                    f"{sum(each.twice for each in thaws)} are twice in the log"
+                times = spread(each.milliseconds for each in thaws)
+                failed, twice = (
+                    sum(each) for each in zip(*((t.failed, t.twice) for t in thaws), strict=True)
                 )
+                rows.append(
+                    (
+                        *(state, f"{seconds:g}", say_median(times, ".1f"), say_range(times, ".1f")),
+                        *(str(failed), str(twice)),
+                    )
+                )
+    section = Section(
+        title=f"freezes: the next awaited record; {options.rounds} rounds",
+        headings=("process", "frozen s", "ms", "range", "failed", "twice"),
+        rows=tuple(rows),
+        labels=2,
+    )
+    measurement.publish([section])
     return 0
 
 

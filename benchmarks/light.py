@@ -21,8 +21,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.__main__ import ask_for_clients
 from benchmarks.launch import without_bytecode_rules
-from benchmarks.machine import look_at_machine
-from benchmarks.report import Section, print_plain, say_median, say_range
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
 from benchmarks.summary import spread
 
 _ROOT: Final = Path(__file__).parent.parent
@@ -163,7 +162,7 @@ def describe(
     """A table of the clients, and one of the packages of each."""
     rounds = min(map(len, found.values()))
     clients = Section(
-        title=f"an installation and its import; {rounds} rounds",
+        title=f"installation: each client in an environment of its own; {rounds} rounds",
         headings=(
             "client",
             "packages besides",
@@ -173,12 +172,10 @@ def describe(
         rows=tuple(
             (client, *_size(environments[client]), *_cells(runs)) for client, runs in found.items()
         ),
-        ratios=(),
-        voids=(),
-        settings=(),
     )
     packages = Section(
-        title="the packages of each client",
+        title="packages: those of each client",
+        labels=2,
         headings=("client", "package", "MB"),
         rows=tuple(
             (client, name, f"{size:.1f}")
@@ -187,9 +184,6 @@ def describe(
                 environments[client].megabytes.items(), key=lambda each: -each[1]
             )
         ),
-        ratios=(),
-        voids=(),
-        settings=(),
     )
     return [clients, packages]
 
@@ -212,8 +206,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a client can't be installed, or not be imported."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.light", description=__doc__)
     ask_for_clients(parser, CLIENTS)
+    add_options(parser)
     options = parser.parse_args(arguments)
-    print(look_at_machine(["aiokafka", "confluent-kafka"]).describe())
+    peers = ["aiokafka", "confluent-kafka"]
+    measurement = Measurement.begin(parser, arguments, options, peers, seconds=300)
     with tempfile.TemporaryDirectory() as temporary:
         try:
             environments = {
@@ -224,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except subprocess.SubprocessError as error:
             print(error, getattr(error, "stderr", None) or "", file=sys.stderr)
             return 1
-    print_plain(describe(found, environments))
+    measurement.publish(describe(found, environments))
     return 0
 
 

@@ -24,7 +24,7 @@ from kio.serial import entity_reader, entity_writer
 from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, Schema, request_schema, response_schema
 from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
-from benchmarks.machine import look_at_machine
+from benchmarks.report import Measurement, Section, add_options
 
 _LEAST_SECONDS: Final = 0.005
 """Shorter calls are repeated for so long, for one time."""
@@ -189,9 +189,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.messages", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="default %(default)s")
+    add_options(parser)
     options = parser.parse_args(arguments)
-    print(look_at_machine(["aioproducer", "kio"]).describe())
-    print(f"{'CPU µs':34}{'aioproducer':>12}{'kio':>12}{'ratio':>8}")
+    measurement = Measurement.begin(parser, arguments, options, ["kio"], seconds=60)
+    rows = []
     for case in cases():
         ours, theirs = codecs(case).values()
         for doing, calls in (
@@ -200,9 +201,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             one, other = best(calls, options.rounds)
             label = f"{doing} {case.name}"
-            print(f"{label:34}{one:12.1f}{other:12.1f}{one / other:8.2f}")
+            rows.append((label, f"{one:.1f}", f"{other:.1f}", f"{one / other:.2f}"))
     total, longest = min(in_steps() for _ in range(options.rounds))
-    print(f"Metadata in steps: {total:.1f} ms in all, {longest:.2f} ms at a time")
+    rows.append(("Metadata in steps, in all", f"{1_000 * total:.0f}", "-", "-"))
+    rows.append(("Metadata in steps, the longest piece", f"{1_000 * longest:.0f}", "-", "-"))
+    section = Section(
+        title=f"messages: the best CPU time in µs, {options.rounds} rounds",
+        headings=("message", "aioproducer", "kio", "ratio"),
+        rows=tuple(rows),
+    )
+    measurement.publish([section])
     return 0
 
 

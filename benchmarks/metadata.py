@@ -34,7 +34,7 @@ from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.reader import Reader
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.mock_cluster import MockCluster
-from benchmarks.machine import look_at_machine
+from benchmarks.report import Measurement, Section, add_options
 
 _METADATA: Final = 3
 _UNKNOWN_TOPIC: Final = 3
@@ -225,15 +225,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--topics", type=int, default=5_000, help="default %(default)s")
     parser.add_argument("--partitions", type=int, default=10_000, help="default %(default)s")
     parser.add_argument("--consumer", action="store_true", help="also a Consumer")
+    add_options(parser)
     options = parser.parse_args(arguments)
     gc.freeze()  # the collector would visit what was imported, in turns that are counted
-    print(look_at_machine(["aioproducer"]).describe())
+    measurement = Measurement.begin(parser, arguments, options, seconds=60 * options.rounds)
     found = run(options.rounds, options.topics, options.partitions)
     if options.consumer:
         with KafkaCluster(jvm_options=("-Xmx1g",), config=_BROKER) as cluster:
             found |= asyncio.run(consume(cluster, options.partitions))
-    for name, figure in found.items():
-        print(f"{name:30}{figure:9.1f}{'' if 'requests' in name else ' ms'}")
+    section = Section(
+        title=f"metadata: the event loop's longest turn, {options.topics:,} topics",
+        headings=("case", "CPU ms"),
+        rows=tuple((name, f"{each:.1f}") for name, each in found.items()),
+    )
+    measurement.publish([section])
     return 0
 
 

@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from aioproducer.errors import MissingExtraError
 from benchmarks.plots import draw, plotted
+from benchmarks.report import RESULTS
 from benchmarks.summary import Run, Summary, summarise
-
-RESULTS: Final = Path(__file__).parent / "results"
 
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
@@ -38,8 +37,8 @@ ul { font-size: 13px; color: #4a5a6a; }
 
 
 def newest(folder: Path) -> Path:
-    """The last measurement; their names are their times. Raises FileNotFoundError."""
-    found = sorted(folder.glob("*.json"))
+    """The last one of the main program; names begin with times. Raises FileNotFoundError."""
+    found = sorted(folder.glob("*-benchmarks.json"))
     if not found:
         raise FileNotFoundError(f"no measurement in {folder}: make bench")
     return found[-1]

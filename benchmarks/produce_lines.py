@@ -25,8 +25,7 @@ from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks import launch
 from benchmarks.__main__ import positive
 from benchmarks.brokers import log_size
-from benchmarks.machine import look_at_machine
-from benchmarks.report import Section, print_plain, say_median, say_range
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
 from benchmarks.summary import spread
 from benchmarks.workloads import WORKLOADS
 
@@ -138,12 +137,10 @@ def describe(found: Mapping[str, Sequence[Costs]], lines: int) -> Section:
         if name != _OURS
     ]
     return Section(
-        title=f"{lines:,} lines of 100 bytes to {_PARTITIONS} partitions, default settings",
+        title=f"lines: {lines:,} of 100 bytes to {_PARTITIONS} partitions, default settings",
         headings=("program", "lines/s", "range", "CPU-µs/line", "range", "runs"),
         rows=tuple(rows),
         ratios=tuple(ratios),
-        voids=(),
-        settings=(),
     )
 
 
@@ -152,9 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.produce_lines", description=__doc__)
     parser.add_argument("--lines", type=positive, default=1_000_000, help="default %(default)s")
     parser.add_argument("--rounds", type=positive, default=5, help="default %(default)s")
+    add_options(parser)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    print(look_at_machine(["aioproducer"]).describe())
+    measurement = Measurement.begin(parser, arguments, options)
     if shutil.which(_KCAT) is None:
         print(_MISSING)
     try:
@@ -162,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RunError as error:
         print(error, file=sys.stderr)
         return 1
-    print_plain([describe(found, options.lines)])
+    measurement.publish([describe(found, options.lines)])
     return 0
 
 

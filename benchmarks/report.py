@@ -1,32 +1,153 @@
-"""Numbers for people: a table per workload, in colour on a terminal, plain text elsewhere."""
+"""Numbers for people: a table per workload, in colour on a terminal, plain text elsewhere.
+
+Every program of the benchmarks is a `Measurement`, which also writes its tables to a file.
+"""
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
+import json
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
+import aioproducer
+from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.clients import Choice, Client
+from benchmarks.machine import Machine, look_at_commit, look_at_machine
 from benchmarks.metrics import METRICS
 from benchmarks.summary import Ratio, Spread, Summary, ratios
 from benchmarks.workloads import Workload
+
+RESULTS: Final = Path(__file__).parent / "results"
+"""The folder of the JSON files."""
 
 _Run = TypeVar("_Run")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What is said about one workload."""
+    """What is said about one workload. The title begins with its name and a colon."""
 
     title: str
-    rows: tuple[tuple[str, ...], ...]
-    ratios: tuple[str, ...]
-    voids: tuple[str, ...]
-    settings: tuple[str, ...]
     headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    ratios: tuple[str, ...] = ()
+    voids: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    labels: int = 1
+    """The number of leading cells that name a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One call of a program: its command, and the commit and machine that it measured."""
+
+    command: str
+    commit: str | None
+    machine: Machine
+    compiled: bool
+    brokers: str
+    """``"mock"``, or ``"kafka"``: real ones."""
+    results: Path
+
+    @classmethod
+    def begin(
+        cls,
+        parser: argparse.ArgumentParser,
+        arguments: Sequence[str] | None,
+        options: argparse.Namespace,
+        distributions: Iterable[str] = (),
+        *,
+        brokers: str = "mock",
+        seconds: float | None = None,
+    ) -> Self:
+        """Print the machine, and how long it takes: ``seconds``, about.
+
+        Uncompiled source is refused, unless ``options`` ask for it: see :func:`add_options`.
+        """
+        compiled = aioproducer.__accelerated__
+        if not (compiled or options.uncompiled):
+            parser.exit(
+                2,
+                f"{Path(aioproducer.__file__).parent} is uncompiled source, several times slower "
+                f"than compiled modules. Run `make env`, and then: .venv/bin/{parser.prog} (or "
+                "--uncompiled, which the results name)\n",
+            )
+        machine = look_at_machine(["aioproducer", *distributions])
+        if not compiled:
+            machine.versions["aioproducer"] += " UNCOMPILED"
+        if brokers == "kafka":
+            machine.versions["Apache Kafka"] = kafka_version()
+        said = sys.argv[1:] if arguments is None else arguments
+        print(machine.describe())
+        if seconds is not None:
+            print(f"this takes {say_seconds(seconds)}")
+        if machine.warning:
+            print(f"WARNING: {machine.warning}")
+        sys.stdout.flush()
+        return cls(
+            shlex.join([*parser.prog.split(), *said]),
+            look_at_commit(),
+            machine,
+            compiled,
+            brokers,
+            options.results,
+        )
+
+    def publish(self, sections: Sequence[Section], console: Console | None = None) -> None:
+        """Print the sections, and write them."""
+        print_sections(sections, console or Console())
+        print(f"\nwritten to {self.write(sections)}")
+
+    def write(self, sections: Sequence[Section], **more: Any) -> Path:
+        """The file: the measurement, its sections, and ``more`` of the program."""
+        self.results.mkdir(parents=True, exist_ok=True)
+        now = datetime.now(UTC)
+        path = self.results / f"{now:%Y%m%dT%H%M%SZ}-{program_of(self.command)}.json"
+        content = {
+            "measured_at": now.isoformat(timespec="seconds"),
+            "command": self.command,
+            "commit": self.commit,
+            "compiled": self.compiled,
+            "machine": dataclasses.asdict(self.machine),
+            "brokers": self.brokers,
+            "sections": [dataclasses.asdict(section) for section in sections],
+            **more,
+        }
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        return path
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every program."""
+    parser.add_argument(
+        "--uncompiled",
+        action="store_true",
+        help="measure uncompiled source, and say so in the results",
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="for the JSON")
+
+
+def program_of(command: str) -> str:
+    """The program's module: ``"benchmarks"``, or ``"web"`` of ``python -m benchmarks.web``."""
+    return command.split()[2].removeprefix("benchmarks.")
+
+
+def say_seconds(seconds: float) -> str:
+    """In minutes, or in hours from 90 minutes."""
+    if seconds >= 90 * 60:
+        return f"about {seconds / 3600:.1f} hours"
+    minutes = max(1, round(seconds / 60))
+    return f"about {minutes} minute{'s' if minutes > 1 else ''}"
 
 
 def describe(
@@ -55,6 +176,7 @@ def describe(
         settings=tuple(
             _say_settings(client, Choice(summary.settings), workload) for client, summary in done
         ),
+        labels=2,
     )
 
 

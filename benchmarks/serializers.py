@@ -13,8 +13,9 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -42,6 +43,7 @@ from aioproducer.schema_registry import (
     ProtobufSerializer,
 )
 from aioproducer.testing import InMemorySchemaRegistry
+from benchmarks.report import Measurement, Section, add_options
 
 Call = Callable[[], object]
 
@@ -218,8 +220,10 @@ def measured(call: Call, records: int) -> float:
     return (time.thread_time() - began) / records * 1e6
 
 
-def print_table(title: str, cases: dict[str, Call], rounds: int, records: int) -> None:
-    """Measure the cases by turns; the first one is what the others are compared with."""
+def measured_by_turns(
+    title: str, cases: dict[str, Call], rounds: int, records: int
+) -> Iterator[tuple[str, ...]]:
+    """A row for each case; the first one is what the others are compared with."""
     times: dict[str, list[float]] = {name: [] for name in cases}
     for call in cases.values():
         measured(call, records // 10)
@@ -228,25 +232,42 @@ def print_table(title: str, cases: dict[str, Call], rounds: int, records: int) -
         for name in names if number % 2 == 0 else reversed(names):
             times[name].append(measured(cases[name], records))
     base = median(times[names[0]])
-    print(f"\n{title:<32} {'µs':>7} {'range':>15} {'ratio':>6}")
     for name, found in times.items():
-        spread = f"{min(found):.2f}-{max(found):.2f}"
-        print(f"  {name:<30} {median(found):7.2f} {spread:>15} {median(found) / base:6.2f}")
+        spread = f"{min(found):.2f}..{max(found):.2f}"
+        yield title, name, f"{median(found):.2f}", spread, f"{median(found) / base:.2f}"
 
 
-async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serializers", description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--records", type=int, default=5_000, help="in each round")
-    arguments = parser.parse_args()
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    libraries = ["confluent-kafka", "fastavro", "orjson", "protobuf"]
+    measurement = Measurement.begin(parser, arguments, options, libraries, seconds=60)
+    section = Section(
+        title=f"serializers: CPU time of a record of ten fields; {options.rounds} rounds",
+        headings=("value", "library", "CPU-µs/record", "range", "of the bare library"),
+        rows=tuple(asyncio.run(all_rows(options.rounds, options.records))),
+        labels=2,
+    )
+    measurement.publish([section])
+    return 0
+
+
+async def all_rows(rounds: int, records: int) -> list[tuple[str, ...]]:
+    """Those of every table."""
     theirs = SchemaRegistryClient.new_client({"url": "mock://benchmark"})
     context = SerializationContext(TOPIC, MessageField.VALUE)
     options = {"subject.name.strategy.type": "TOPIC"}
     setting = Setting(InMemorySchemaRegistry(), theirs, context, options)
+    rows: list[tuple[str, ...]] = []
     for make in (avro_cases, json_cases, protobuf_cases):
         for title, cases in (await make(setting)).items():
-            print_table(title, cases, arguments.rounds, arguments.records)
+            rows += measured_by_turns(title, cases, rounds, records)
+    return rows
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(main())

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Any, Final
@@ -19,6 +20,7 @@ from typing import Any, Final
 from aioproducer import BufferExhaustedError, Producer, ProducerError, sync
 from aioproducer.loops import run
 from aioproducer.testing.mock_cluster import MockCluster
+from benchmarks.report import Measurement, Section, add_options
 
 WAYS: Final = ("send", "drain", "send_many", "sync")
 VALUE: Final = bytes(200)
@@ -135,26 +137,43 @@ def round_of(way: str, silent: int, memory: int, seconds: float) -> tuple[float,
     return counted.delivered[0] / seconds, counted.refused[0]
 
 
-def main() -> None:
-    """Print one line for each way, and for each number of silent brokers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
-    parser.add_argument("--memory", type=int, default=2_000_000, help="buffer_memory, in bytes")
-    parser.add_argument("--ways", default=",".join(WAYS))
-    arguments = parser.parse_args()
-    print(f"{'way':10} {'silent':>6} {'records/s':>10} {'of alone':>9} {'refused':>8}")
-    for way in arguments.ways.split(","):
+def rows(ways: Iterable[str], rounds: int, memory: int, seconds: float) -> Iterator[Sequence[str]]:
+    """One for each way, and for each number of silent brokers."""
+    for way in ways:
         figures: dict[int, list[tuple[float, int]]] = {silent: [] for silent in range(BROKERS)}
-        for _ in range(arguments.rounds):
+        for _ in range(rounds):
             for silent, measured in figures.items():
-                measured.append(round_of(way, silent, arguments.memory, arguments.seconds))
+                measured.append(round_of(way, silent, memory, seconds))
         alone = median(rate for rate, _ in figures[0])
         for silent, measured in figures.items():
             rate = median(rate for rate, _ in measured)
             refused = sum(refused for _, refused in measured)
-            print(f"{way:10} {silent:6} {rate:10,.0f} {rate / alone:8.2f}x {refused:8,}")
+            yield way, str(silent), f"{rate:,.0f}", f"{rate / alone:.2f}", f"{refused:,}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.silent_brokers", description=__doc__
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--memory", type=int, default=2_000_000, help="buffer_memory, in bytes")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    ways, rounds = options.ways.split(","), options.rounds
+    took = len(ways) * BROKERS * rounds * (options.seconds + 2)
+    measurement = Measurement.begin(parser, arguments, options, seconds=took)
+    section = Section(
+        title=f"silent brokers: a healthy broker beside them; {rounds} rounds",
+        headings=("way", "silent", "records/s", "of alone", "refused"),
+        rows=tuple(map(tuple, rows(ways, rounds, options.memory, options.seconds))),
+        labels=2,
+    )
+    measurement.publish([section])
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

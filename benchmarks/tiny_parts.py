@@ -29,6 +29,7 @@ from aioproducer.engine.records import compression
 from aioproducer.reader import Reader
 from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.metadata import stall
+from benchmarks.report import Measurement, Section, add_options
 
 _PART: Final = 2
 _MOST: Final = 16 * 1024 * 1024
@@ -127,7 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tiny_parts", description=__doc__)
     parser.add_argument("--bytes", type=int, default=1_000_000, help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5)
+    add_options(parser)
     options = parser.parse_args(arguments)
+    peers = ["aiokafka", "confluent-kafka"]
+    measurement = Measurement.begin(parser, arguments, options, peers, seconds=60)
+    rows = []
     with MockCluster(brokers=1) as cluster:
         servers = cluster.bootstrap_servers
         for codec in _CODECS:
@@ -142,8 +147,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     times.append((process_time() - began) * 1000)
                     stalls.append(longest)
                 known = [each for each in stalls if each is not None]
-                turn = f"{median(known):8.1f} ms longest turn" if known else " " * 24
-                print(f"{codec:<8}{client:<12}{turn}{median(times):8.1f} ms of CPU")
+                turn = f"{median(known):.1f}" if known else "-"
+                rows.append((codec, client, turn, f"{median(times):.1f}"))
+    section = Section(
+        title=f"tiny parts: a batch of {options.bytes:,} bytes; {options.rounds} rounds",
+        headings=("codec", "client", "longest turn ms", "CPU ms"),
+        rows=tuple(rows),
+        labels=2,
+    )
+    measurement.publish([section])
     return 0
 
 

@@ -13,9 +13,10 @@ import argparse
 import asyncio
 import multiprocessing
 import ssl
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -28,6 +29,7 @@ import uvloop
 from aioproducer.auth.tls import TlsContexts, TlsOptions, make_context
 from aioproducer.testing.certificates import Authority
 from benchmarks.metadata import stall
+from benchmarks.report import Measurement, Section, add_options
 
 _TURNS_UNTIL_SENT: Final = 12
 _HELD_UP: Final = 1.0
@@ -107,18 +109,18 @@ async def measure(port: int, contexts: Contexts, number: int, held_up: bool) -> 
     return await stall(lambda: connect_all(port, contexts, number, held_up)), each
 
 
-def print_contexts(options: dict[str, TlsOptions]) -> None:
+def contexts_made(options: dict[str, TlsOptions]) -> Iterator[tuple[str, ...]]:
     """What making a context takes."""
     for name, each in options.items():
         began = time.thread_time()
         for _ in range(_CONTEXTS):
             make_context(each)
         took = (time.thread_time() - began) / _CONTEXTS * 1000
-        print(f"a context, {name}: {took:.2f} ms")
+        yield f"making a context, {name}", "-", "-", f"{took:.2f}"
 
 
-def print_case(case: Case, number: int, rounds: int) -> None:
-    """Measure a case on both loops, with a server of its own."""
+def connected(case: Case, number: int, rounds: int) -> Iterator[tuple[str, ...]]:
+    """A case on both loops, with a server of its own."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=serve, args=(theirs, case.keystore, case.trusted), daemon=True)
@@ -127,26 +129,29 @@ def print_case(case: Case, number: int, rounds: int) -> None:
     for loop, run in (("asyncio", asyncio.run), ("uvloop", uvloop.run)):
         found = [run(measure(port, case.contexts, number, case.held_up)) for _ in range(rounds)]
         longest, each = (median(column) for column in zip(*found, strict=True))
-        print(f"{case.name:22} {loop:8} stall {longest:7.1f} ms   CPU each {each:6.2f} ms")
+        yield case.name, loop, f"{longest:.1f}", f"{each:.2f}"
     ours.send(None)
     process.join()
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tls_handshakes", description=__doc__
+    )
     parser.add_argument("--connections", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    measurement = Measurement.begin(parser, arguments, options, ["uvloop"], seconds=60)
     authority = Authority()
     with tempfile.TemporaryDirectory() as directory:
         keystore = str(authority.issue("broker").write(Path(directory, "server.pem")))
         own = str(authority.issue("client").write(Path(directory, "client.pem")))
         trusting = TlsOptions(truststore_certificates=authority.pem)
         both = TlsOptions(truststore_certificates=authority.pem, keystore_location=own)
-        print_contexts(
-            {"own truststore": trusting, "client certificate": both, "system's": TlsOptions()}
-        )
+        made = {"own truststore": trusting, "client certificate": both, "system's": TlsOptions()}
+        rows = [*contexts_made(made)]
         get, get_both = TlsContexts(trusting).get, TlsContexts(both).get
         for case in (
             Case("plain TCP", "", None, lambda: None, False),
@@ -156,8 +161,16 @@ def main() -> None:
             Case("mTLS, held up", keystore, authority.pem, get_both, True),
             Case("TLS, a context each", keystore, None, lambda: make_context(trusting), False),
         ):
-            print_case(case, arguments.connections, arguments.rounds)
+            rows += connected(case, options.connections, options.rounds)
+    section = Section(
+        title=f"handshakes: {options.connections} connections at once; {options.rounds} rounds",
+        headings=("case", "loop", "stall ms", "CPU ms each"),
+        rows=tuple(rows),
+        labels=2,
+    )
+    measurement.publish([section])
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -22,8 +22,7 @@ from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks import launch
 from benchmarks.__main__ import ask_for_clients
 from benchmarks.brokers import log_size
-from benchmarks.machine import look_at_machine
-from benchmarks.report import Section, print_plain, say_median, say_range
+from benchmarks.report import Measurement, Section, add_options, say_median, say_range
 from benchmarks.summary import spread
 
 _ROOT: Final = Path(__file__).parent.parent.parent
@@ -113,12 +112,10 @@ def describe(found: Mapping[str, Sequence[Times]]) -> Section:
     """The medians and the ranges."""
     rounds = min(map(len, found.values()))
     return Section(
-        title=f"a new process until its first record is delivered, acks=all; {rounds} rounds",
+        title=f"first record: a new process until its delivery, acks=all; {rounds} rounds",
         headings=("client", *(each for name in _METRICS.values() for each in (name, "range"))),
         rows=tuple((client, *_cells(runs)) for client, runs in found.items()),
         ratios=tuple(_ratios(found)),
-        voids=(),
-        settings=(),
     )
 
 
@@ -145,15 +142,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a process failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.new_process", description=__doc__)
     ask_for_clients(parser, CLIENTS)
+    add_options(parser)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    print(look_at_machine(["aioproducer", "aiokafka", "confluent-kafka"]).describe())
+    peers = ["aiokafka", "confluent-kafka"]
+    measurement = Measurement.begin(parser, arguments, options, peers, seconds=60)
     try:
         found = run_all(options.clients, options.rounds)
     except RunError as error:
         print(error, file=sys.stderr)
         return 1
-    print_plain([describe(found)])
+    measurement.publish([describe(found)])
     return 0
 
 

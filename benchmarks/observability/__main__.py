@@ -19,19 +19,19 @@ from dataclasses import asdict
 from statistics import median
 from typing import Final
 
-from rich.console import Console
-from rich.table import Table
-
 from aioproducer.loops import run
 from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.clients.aioproducer_client import Driver
 from benchmarks.launch import command
 from benchmarks.measure import Numbers, measure
 from benchmarks.observability.variants import MEANINGS, VARIANTS
+from benchmarks.report import Measurement, Section, add_options
 from benchmarks.workloads import WORKLOADS
 
 _WORKLOADS: Final = ("bulk", "tasks")
 _SCRAPE_INTERVAL: Final = 1.0
+_RUN_SECONDS: Final = 3
+"""The time of a run, its start included."""
 
 
 async def observed_run(variant: str, workload: str, bootstrap_servers: str) -> Numbers:
@@ -70,15 +70,10 @@ def _scrape(port: int, ended: threading.Event) -> None:
             page.read()
 
 
-def table(workload: str, rounds: Sequence[dict[str, Numbers]]) -> Table:
+def described(workload: str, rounds: Sequence[dict[str, Numbers]]) -> Section:
     """The medians of all rounds."""
-    found = Table(title=f"{workload}: {WORKLOADS[workload].meaning}", title_justify="left")
-    found.add_column("observed")
-    for heading in ("records/s", "part", "CPU-µs a record", "more", "p99 ms"):
-        found.add_column(heading, justify="right")
-    for variant in VARIANTS:
-        if variant not in rounds[0]:
-            continue
+    rows = []
+    for variant in (each for each in VARIANTS if each in rounds[0]):
         rate, cpu = (
             median(each[variant][name] for each in rounds)
             for name in ("records_per_second", "cpu_us_per_record")
@@ -88,15 +83,17 @@ def table(workload: str, rounds: Sequence[dict[str, Numbers]]) -> Table:
             for name in ("records_per_second", "cpu_us_per_record")
         )
         slowest = [each[variant]["p99_ms"] for each in rounds if "p99_ms" in each[variant]]
-        found.add_row(
-            MEANINGS[variant],
-            f"{rate:,.0f}",
-            f"{part:.2f}",
-            f"{cpu:.2f}",
-            f"{more - 1:+.1%}",
-            f"{median(slowest):.1f}" if slowest else "",
+        rows.append(
+            (
+                *(MEANINGS[variant], f"{rate:,.0f}", f"{part:.2f}", f"{cpu:.2f}"),
+                *(f"{more - 1:+.1%}", f"{median(slowest):.1f}" if slowest else "-"),
+            )
         )
-    return found
+    return Section(
+        title=f"{workload}: {WORKLOADS[workload].meaning}; {len(rounds)} rounds",
+        headings=("observed", "records/s", "part", "CPU-µs/record", "more", "p99 ms"),
+        rows=tuple(rows),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,13 +103,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--variants", default=",".join(VARIANTS), help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    add_options(parser)
     options = parser.parse_args(arguments)
     if options.run:
         print(json.dumps(run(observed_run(*options.run))), flush=True)
         return 0
     variants = ["none", *(each for each in options.variants.split(",") if each != "none")]
-    console = Console()
-    for workload in options.workloads.split(","):
+    workloads = options.workloads.split(",")
+    took = len(workloads) * options.rounds * len(variants) * _RUN_SECONDS
+    libraries = ["prometheus-client", "opentelemetry-sdk"]
+    measurement = Measurement.begin(parser, arguments, options, libraries, seconds=took)
+    sections = []
+    for workload in workloads:
         rounds = []
         for number in range(options.rounds):
             chosen = WORKLOADS[workload]
@@ -122,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rounds.append(
                     {each: in_a_process(each, workload, cluster.bootstrap_servers) for each in turn}
                 )
-        console.print(table(workload, rounds))
+        sections.append(described(workload, rounds))
+    measurement.publish(sections)
     return 0
 
 

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
-from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.__main__ import names_of, positive
 from benchmarks.brokers import BROKERS
-from benchmarks.machine import look_at_machine
 from benchmarks.reading.plan import CLIENTS, LOADS
 from benchmarks.reading.report import describe
 from benchmarks.reading.run import Plan, run_all
-from benchmarks.report import collect, print_sections
+from benchmarks.report import Measurement, add_options, collect
 from benchmarks.summary import summarise
 
 _ROUNDS: Final = 5
+_FILL_SECONDS: Final = 10
+"""The time that a topic takes to be filled."""
+_RUN_SECONDS: Final = 5
+"""The time of a run, its start included."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     served = [each for each in options.clients if options.brokers == "kafka" or not each.groups]
     plan = Plan(
         options.loads,
@@ -39,12 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.profile and options.profile.resolve(),
     )
     console = Console()
-    machine = look_at_machine(["aioproducer", "confluent-kafka", "aiokafka", "pyarrow", "uvloop"])
-    if plan.brokers == "kafka":
-        machine.versions["Apache Kafka"] = kafka_version()
-    print(machine.describe())
-    if machine.warning:
-        print(f"WARNING: {machine.warning}")
+    measurement = Measurement.begin(
+        parser,
+        arguments,
+        options,
+        ["confluent-kafka", "aiokafka", "pyarrow", "uvloop"],
+        brokers=plan.brokers,
+        seconds=len(plan.loads) * (_FILL_SECONDS + plan.rounds * len(served) * _RUN_SECONDS),
+    )
     if plan.profiles:
         plan.profiles.mkdir(parents=True, exist_ok=True)
         print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
@@ -59,15 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for load in plan.loads
     ]
-    print_sections(sections, console)
-    if options.json:
-        content = {
-            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": dataclasses.asdict(machine),
-            "brokers": plan.brokers,
-            "runs": [dataclasses.asdict(run) for run in runs],
-        }
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    measurement.publish(sections, console)
     return 1 if any(run.void for run in runs) else 0
 
 
@@ -89,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default: %(default)s")
     parser.add_argument("--records", type=positive, help="in the topic; default: the load's")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    add_options(parser)
     return parser
 
 

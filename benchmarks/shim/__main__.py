@@ -12,33 +12,36 @@ from typing import Final
 
 from rich.console import Console
 
-from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.__main__ import names_of, positive
 from benchmarks.brokers import BROKERS
-from benchmarks.machine import look_at_machine
-from benchmarks.report import collect, print_sections
+from benchmarks.report import Measurement, add_options, collect
 from benchmarks.shim.plan import PATTERNS
-from benchmarks.shim.report import describe, markdown
+from benchmarks.shim.report import describe
 from benchmarks.shim.run import Plan, run_all
 from benchmarks.summary import summarise
 
 _ROUNDS: Final = 5
+_RUN_SECONDS: Final = 6
+"""The time of a run, its start included."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     plan = Plan(options.patterns, options.rounds, options.brokers, options.records)
-    machine = look_at_machine(["aioproducer", "aiokafka", "uvloop"])
-    if plan.brokers == "kafka":
-        machine.versions["Apache Kafka"] = kafka_version()
-    print(machine.describe())
-    if machine.warning:
-        print(f"WARNING: {machine.warning}")
+    measurement = Measurement.begin(
+        parser,
+        arguments,
+        options,
+        ["aiokafka", "uvloop"],
+        brokers=plan.brokers,
+        seconds=len(plan.patterns) * plan.rounds * 2 * _RUN_SECONDS,
+    )
     console = Console()
     runs = collect(lambda started: run_all(plan, started=started), console)
     summaries = summarise(runs)
-    print_sections(
+    measurement.publish(
         [
             describe(
                 pattern,
@@ -49,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ],
         console,
     )
-    print(*markdown(plan.brokers, summaries), sep="\n")
     return 1 if any(run.void for run in runs) else 0
 
 
@@ -64,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--brokers", choices=BROKERS, default="mock", help="default: %(default)s")
     parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default: %(default)s")
     parser.add_argument("--records", type=positive, help="in a run; default: the pattern's")
+    add_options(parser)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The numbers for people: a table for the terminal, and its rows in Markdown."""
+"""The numbers for people: a table for each pattern."""
 
 from __future__ import annotations
 
@@ -30,28 +30,6 @@ def describe(pattern: Pattern, summaries: Sequence[Summary], records: int) -> Se
         voids=tuple(f"VOID {each.client}, {void}" for each in summaries for void in each.voids),
         settings=(),
     )
-
-
-def markdown(brokers: str, summaries: Sequence[Summary]) -> Iterator[str]:
-    """Rows of a table: ours, with aiokafka's number in brackets, and the two ratios."""
-    patterns = dict.fromkeys(each.workload for each in summaries)
-    for pattern in patterns:
-        by_name = {each.client: each for each in summaries if each.workload == pattern}
-        ours = by_name.pop(OURS)
-        [peer] = by_name.values()
-        found = {each.peer: each.numbers for each in ratios([ours, peer], [OURS])}.get(peer.client)
-        if found is None:
-            continue
-        cells = [_pair(ours, peer, name) for name in _SAID]
-        cells.insert(1, f"{found['records_per_second']:.2f}")
-        cells.insert(3, f"{found['cpu_us_per_record']:.2f}")
-        yield f"| {brokers} | `{pattern}` | {' | '.join(cells)} |"
-
-
-def _pair(ours: Summary, peer: Summary, name: str) -> str:
-    medians = [each.numbers[name].median for each in (ours, peer) if name in each.numbers]
-    said = [format(median, METRICS[name].form) for median in medians]
-    return "" if len(said) < 2 else f"{said[0]} ({said[1]})"
 
 
 def _headings() -> Iterator[str]:

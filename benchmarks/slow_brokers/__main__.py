@@ -8,7 +8,6 @@ default options of ours: five requests of a mebibyte to each broker are always i
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import subprocess
 import sys
@@ -23,19 +22,21 @@ from benchmarks import launch
 from benchmarks.__main__ import names_of
 from benchmarks.brokers import BROKERS
 from benchmarks.distance import far_away
-from benchmarks.machine import Neighbours, cpu_seconds_of_servers, look_at_machine
+from benchmarks.machine import Neighbours, cpu_seconds_of_servers
+from benchmarks.report import Measurement, Section, add_options, print_plain
 from benchmarks.slow_brokers.client import Costs
 from benchmarks.slow_brokers.picture import Measured, draw
 from benchmarks.slow_brokers.plan import CLIENTS, Case, Client
 
 _ROOT: Final = Path(__file__).parents[2]
+_START_SECONDS: Final = 2
+"""The time that a client takes to start and to end."""
 _LONGEST: Final = 60.0
 """Seconds beside the measured ones."""
 _USUAL: Final = ("aioproducer", "aioproducer-beats", "confluent", "confluent-idempotent")
 _HEADINGS: Final = (
-    f"{'client':26}{'records/s':>10} {'range':>17} {'of bound':>8} {'CPU-µs':>7} "
-    f"{'brokers':>7} {'KB/request':>10} {'ms':>6} {'in flight':>9} {'peak MB':>7} "
-    f"{'late p99.9':>10} {'own':>6}  others' cores"
+    *("client", "records/s", "range", "of bound", "CPU-µs/record", "brokers' CPU-µs"),
+    *("KB/request", "ms", "in flight", "peak MB", "late p99.9", "own", "others' cores"),
 )
 
 
@@ -113,52 +114,53 @@ def _refuse_void(runs: Sequence[Run]) -> None:
             )
 
 
-def describe(case: Case, runs: Sequence[Run]) -> Iterator[str]:
-    """The lines about one case: medians over the rounds, and the range of the rates."""
+def describe(case: Case, runs: Sequence[Run]) -> Section:
+    """One case: medians over the rounds, and the range of the rates."""
     bound = case.bound()
     limit = "" if bound is None else f"; bound {bound:,.0f} records/s"
-    yield f"\n{case.meaning}{limit}"
-    yield _HEADINGS
-    for name in dict.fromkeys(run.client for run in runs):
-        yield _row([run for run in runs if run.client == name], case, bound)
+    names = dict.fromkeys(run.client for run in runs)
+    return Section(
+        title=f"{case.name}: {case.meaning}{limit}",
+        headings=_HEADINGS,
+        rows=tuple(_row([run for run in runs if run.client == name], bound) for name in names),
+        voids=tuple(
+            f"VOID {run.client}: {run.costs.failed} failed, {run.costs.out_of_order} out of order"
+            for run in runs
+            if run.costs.is_void
+        ),
+    )
 
 
-def _row(runs: Sequence[Run], case: Case, bound: float | None) -> str:
+def _row(runs: Sequence[Run], bound: float | None) -> tuple[str, ...]:
     costs = [run.costs for run in runs]
     rates = [each.delivered / each.seconds for each in costs]
     rate = median(rates)
     requests = median(each.requests / each.seconds for each in costs)
     size = median(each.request_bytes / each.requests for each in costs if each.requests)
-    part = "" if bound is None else f"{rate / bound:.0%}"
+    part = "-" if bound is None else f"{rate / bound:.0%}"
     response_ms = median(each.response_ms for each in costs)
     brokers = median(run.measured.brokers_cpu_seconds / run.costs.delivered_in_all for run in runs)
     others = [run.others_cores for run in runs]
-    row = (
-        f"{runs[0].client:26}{rate:10,.0f} {min(rates):8,.0f}..{max(rates):7,.0f} {part:>8} "
-        f"{median(each.cpu_seconds / each.delivered for each in costs) * 1e6:7.2f} "
-        f"{brokers * 1e6:7.2f} {size / 1_024:10,.0f} {response_ms:6.1f} "
-        f"{requests * response_ms / 1_000:9.1f} "
-        f"{max(each.peak_bytes for each in costs) / 1e6:7.0f} "
-        f"{_late(costs, 'late_p999_ms'):>10} {_late(costs, 'own_p999_ms'):>6}  "
-        f"{min(others):.1f}..{max(others):.1f}"
-    )
-    failed = sum(each.failed for each in costs)
-    out_of_order = sum(each.out_of_order for each in costs)
     return (
-        f"{row}  VOID: {failed} failed, {out_of_order} out of order"
-        if any(each.is_void for each in costs)
-        else row
+        *(runs[0].client, f"{rate:,.0f}", f"{min(rates):,.0f}..{max(rates):,.0f}", part),
+        f"{median(each.cpu_seconds / each.delivered for each in costs) * 1e6:.2f}",
+        *(f"{brokers * 1e6:.2f}", f"{size / 1_024:,.0f}", f"{response_ms:.1f}"),
+        f"{requests * response_ms / 1_000:.1f}",
+        f"{max(each.peak_bytes for each in costs) / 1e6:.0f}",
+        *(_late(costs, "late_p999_ms"), _late(costs, "own_p999_ms")),
+        f"{min(others):.1f}..{max(others):.1f}",
     )
 
 
 def _late(costs: Sequence[Costs], name: str) -> str:
     late = [each.lateness_ms[name] for each in costs if name in each.lateness_ms]
-    return f"{median(late):.2f}" if late else ""
+    return f"{median(late):.2f}" if late else "-"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a record failed or is out of order: such a benchmark proves nothing."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     if options.brokers != "mock" and options.rtt_ms != [0]:
         raise SystemExit("only mock brokers can be told to be slow: --rtt-ms 0")
     cases = [
@@ -167,26 +169,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for value_bytes in options.value_bytes
         for partitions in options.partitions
     ]
-    print(look_at_machine(["aioproducer", "confluent-kafka", "uvloop"]).describe())
-    everything: dict[str, list[Run]] = {}
+    run_seconds = options.warm_up + options.seconds + _START_SECONDS
+    measurement = Measurement.begin(
+        parser,
+        arguments,
+        options,
+        ["confluent-kafka", "uvloop"],
+        brokers=options.brokers,
+        seconds=len(cases) * options.rounds * len(options.clients) * run_seconds,
+    )
+    sections: list[Section] = []
+    costs: list[Costs] = []
     drawn: dict[str, dict[str, list[Measured]]] = {}
     distance = options.distance_ms / 1_000
     with far_away(distance) if distance else nullcontext(()) as away:
         for case, runs in run_all(cases, options.clients, options, away):
-            everything[case.name] = runs
+            sections.append(describe(case, runs))
+            costs += (run.costs for run in runs)
             drawn[case.meaning] = {
                 client.name: [run.measured for run in runs if run.client == client.name]
                 for client in options.clients
             }
-            print("\n".join(describe(case, runs)), flush=True)
-    if options.json:
-        content = {
-            name: [dataclasses.asdict(run) for run in runs] for name, runs in everything.items()
-        }
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+            print_plain(sections[-1:])
+            sys.stdout.flush()
+    print(f"\nwritten to {measurement.write(sections)}")
     if options.plot:
         options.plot.write_text(draw(drawn))
-    costs = [run.costs for runs in everything.values() for run in runs]
     return 1 if any(each.is_void for each in costs) else 0
 
 
@@ -214,7 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
     parser.add_argument("--warm-up", type=float, default=5.0, help="seconds; default %(default)s")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    add_options(parser)
     parser.add_argument("--plot", type=Path, metavar="SVG", help="the medians as bars")
     return parser
 

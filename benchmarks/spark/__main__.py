@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
-from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.__main__ import names_of, positive
-from benchmarks.machine import look_at_machine
-from benchmarks.report import print_plain, print_rich
+from benchmarks.report import Measurement, Section, add_options, print_sections
 from benchmarks.spark.plan import CONTENDERS, LOADS
 from benchmarks.spark.report import describe
 from benchmarks.spark.run import Plan, run_all
 from benchmarks.summary import Run, summarise
 
 _ROUNDS: Final = 3
+_RUN_SECONDS: Final = 20
+"""The time of a run with the load's rows."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     plan = Plan(
         options.loads,
         options.only,
@@ -37,44 +34,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dict(options.spark),
     )
     console = Console()
-    machine = look_at_machine(["aioproducer", "pyspark", "pyarrow", "confluent-kafka"])
-    machine.versions["Apache Kafka"] = kafka_version()
-    print(machine.describe())
-    if machine.warning:
-        print(f"WARNING: {machine.warning}")
-    runs = _collect(plan, console)
-    if options.json:
-        content = {
-            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": dataclasses.asdict(machine),
-            "brokers": plan.brokers,
-            "spark": plan.spark,
-            "runs": [dataclasses.asdict(run) for run in runs],
-        }
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    measurement = Measurement.begin(
+        parser,
+        arguments,
+        options,
+        ["pyspark", "pyarrow", "confluent-kafka"],
+        brokers=plan.brokers,
+        seconds=len(plan.loads) * plan.rounds * len(plan.able()) * _RUN_SECONDS,
+    )
+    runs, sections = _collect(plan, console)
+    print(f"\nwritten to {measurement.write(sections)}")
     return 1 if any(run.void for run in runs) else 0
 
 
-def _collect(plan: Plan, console: Console) -> list[Run]:
+def _collect(plan: Plan, console: Console) -> tuple[list[Run], list[Section]]:
     """Every run; each table is printed when its last one has ended."""
     runs: list[Run] = []
+    sections: list[Section] = []
     with console.status("starting") as status:
         for run in run_all(plan, started=status.update):
             runs.append(run)
             if len(runs) % (len(plan.able()) * plan.rounds) == 0:
-                _show(plan, run.workload, runs, console)
-    return runs
+                sections.append(_section(plan, run.workload, runs))
+                print_sections(sections[-1:], console)
+                sys.stdout.flush()
+    return runs, sections
 
 
-def _show(plan: Plan, name: str, runs: Sequence[Run], console: Console) -> None:
+def _section(plan: Plan, name: str, runs: Sequence[Run]) -> Section:
     load = LOADS[name]
     summaries = [summary for summary in summarise(runs) if summary.workload == name]
-    section = describe(load, plan.able(), summaries, plan.rows or load.records)
-    if console.is_terminal:
-        print_rich([section], console)
-    else:
-        print_plain([section])
-        sys.stdout.flush()
+    return describe(load, plan.able(), summaries, plan.rows or load.records)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a setting of the Spark session; may be repeated",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    add_options(parser)
     return parser
 
 

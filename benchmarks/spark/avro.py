@@ -19,11 +19,9 @@ from rich.console import Console
 from aioproducer.engine.columnar import avro_encoder, derived_avro_schema
 from aioproducer.spark import encode_columns
 from aioproducer.testing import SchemaRegistryServer
-from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.__main__ import positive
 from benchmarks.brokers import kafka_brokers
-from benchmarks.machine import look_at_machine
-from benchmarks.report import print_plain
+from benchmarks.report import Measurement, add_options
 from benchmarks.spark.cpu import CpuWatch
 from benchmarks.spark.plan import Contender
 from benchmarks.spark.report import describe
@@ -59,12 +57,10 @@ def contenders(registry: str) -> list[Contender]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
-    options = _parser().parse_args(arguments)
-    machine = look_at_machine(["aioproducer", "pyspark", "pyarrow", "confluent-kafka"])
-    machine.versions["Apache Kafka"] = kafka_version()
-    print(machine.describe())
-    if machine.warning:
-        print(f"WARNING: {machine.warning}")
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    libraries = ["pyspark", "pyarrow", "confluent-kafka"]
+    measurement = Measurement.begin(parser, arguments, options, libraries, brokers="kafka")
     with (
         Console().status("starting") as status,
         kafka_brokers(1) as serving,
@@ -87,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for way in (*ways[number % len(ways) :], *ways[: number % len(ways)]):
                 status.update(f"round {number} of {options.rounds}: {way.name}")
                 runs.append(run_one(measured, way, number))
-    print_plain([describe(FLIGHTS, ways, summarise(runs), measured.number)])
+    measurement.publish([describe(FLIGHTS, ways, summarise(runs), measured.number)])
     return 1 if any(run.void for run in runs) else 0
 
 
@@ -95,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.avro", description=__doc__)
     parser.add_argument("--rounds", type=positive, default=3, help="default %(default)s")
     parser.add_argument("--rows", type=positive, default=_ROWS, help="default %(default)s")
+    add_options(parser)
     return parser
 
 

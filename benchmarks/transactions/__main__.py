@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
-import json
 import signal
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
 from benchmarks.__main__ import names_of, positive
-from benchmarks.machine import look_at_machine
-from benchmarks.report import print_plain, print_rich
+from benchmarks.report import Measurement, Section, add_options, print_sections
 from benchmarks.transactions.plan import CLIENTS, LOADS, PROTOCOLS
 from benchmarks.transactions.report import describe
 from benchmarks.transactions.run import Plan, run_all
@@ -28,7 +24,8 @@ _ROUNDS: Final = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     plan = Plan(
         [options.protocol] if options.protocol else PROTOCOLS,
         options.loads,
@@ -38,50 +35,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.profile and options.profile.resolve(),
     )
     console = Console()
-    machine = look_at_machine(["aioproducer", "confluent-kafka", "uvloop"])
-    print(machine.describe())
-    if machine.warning:
-        print(f"WARNING: {machine.warning}")
+    peers = ["confluent-kafka", "uvloop"]
+    measurement = Measurement.begin(parser, arguments, options, peers, brokers="kafka")
     if plan.profiles:
         plan.profiles.mkdir(parents=True, exist_ok=True)
         print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    runs = asyncio.run(_collect(plan, console))
-    if options.json:
-        content = {
-            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": dataclasses.asdict(machine),
-            "runs": [dataclasses.asdict(run) for run in runs],
-        }
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    runs, sections = asyncio.run(_collect(plan, console))
+    print(f"\nwritten to {measurement.write(sections)}")
     return 1 if any(run.void for run in runs) else 0
 
 
-async def _collect(plan: Plan, console: Console) -> list[Run]:
+async def _collect(plan: Plan, console: Console) -> tuple[list[Run], list[Section]]:
     """Every run; each table is printed when its last one has ended."""
     runs: list[Run] = []
+    sections: list[Section] = []
     with console.status("starting") as status:
         async for run in run_all(plan, started=status.update):
             runs.append(run)
             if len(runs) % (len(plan.clients) * plan.rounds) == 0:
-                _show(plan, run, runs, console)
-    return runs
+                sections.append(_section(plan, run, runs))
+                print_sections(sections[-1:], console)
+                sys.stdout.flush()
+    return runs, sections
 
 
-def _show(plan: Plan, last: Run, runs: Sequence[Run], console: Console) -> None:
+def _section(plan: Plan, last: Run, runs: Sequence[Run]) -> Section:
     load = LOADS[last.load]
-    section = describe(
+    return describe(
         last.protocol,
         load,
         plan.clients,
         summarise(runs)[last.protocol, last.load],
         plan.transactions or load.transactions,
     )
-    if console.is_terminal:
-        print_rich([section], console)
-    else:
-        print_plain([section])
-        sys.stdout.flush()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default %(default)s")
     parser.add_argument("--transactions", type=positive, help="per run; default: the load's")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    add_options(parser)
     return parser
 
 

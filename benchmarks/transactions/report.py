@@ -18,7 +18,7 @@ def describe(
     done = [client for client in clients if client.name in by_name]
     return Section(
         title=(
-            f"protocol {protocol}, {load.name}: {number:,} transactions of {load.records:,} x "
+            f"{load.name}-v{protocol}: {number:,} transactions of {load.records:,} x "
             f"{load.value_bytes} bytes, {load.partitions} partitions, replication 3, acks=all"
         ),
         rows=tuple(_row(load, by_name[client.name]) for client in done),

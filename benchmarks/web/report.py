@@ -40,6 +40,7 @@ def describe(framework: str, plan: Plan, summaries: Sequence[Summary]) -> Sectio
             for client in plan.clients
         ),
         headings=tuple(heading.replace("peer", peer or "peer") for heading in _HEADINGS),
+        labels=2,
     )
 
 

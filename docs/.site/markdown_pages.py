@@ -25,6 +25,8 @@ _INCLUDED: Final = re.compile(r'^--8<-- "(?P<file>[^":]+)(?::(?P<first>\d+):)?"$
 _SHOWN: Final = re.compile(r"^::: (?P<path>[\w.]+)\n(?: .*\n)*", re.M)
 _CROSS_REFERENCE: Final = re.compile(r"\[(`[^`\n]+`)\]\[[\w.]+\]")
 _MARKER: Final = re.compile(r"^<!-- [\w-]+:(?:begin|end) -->\n", re.M)
+_KEY: Final = re.compile(r"<!--(?:[^<>\s][^<>\n]*)?-->")
+"""Around a figure of the benchmarks."""
 _ANCHOR: Final = re.compile(r'<a id="[\w-]+"></a>')
 _FENCE: Final = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -61,6 +63,7 @@ def markdown(page: Path) -> str:
     for pattern, instead in (
         (_CROSS_REFERENCE, r"\1"),
         (_MARKER, ""),
+        (_KEY, ""),
         (_ANCHOR, ""),
     ):
         text = pattern.sub(instead, text)

@@ -16,7 +16,7 @@ from benchmarks.svg import STYLE
 __all__ = ["Figures", "figures", "headline", "throughput"]
 
 _ROW: Final = re.compile(r"\| (.+?) \(`(\w+)`\) \| ([\d,]+) \| ([\d.]*) ?\| ([\d.]*) ?\|")
-_BENCH: Final = re.compile(r"^python -m benchmarks .*?(?=\s+#|$)", re.MULTILINE)
+_BENCH: Final = re.compile(r"python -m benchmarks .*?(?=\s+#|$)", re.MULTILINE)
 _PEERS: Final = ("confluent-kafka", "aiokafka")
 _WIDTH: Final = 560
 """Narrow enough for a phone, whose screen shows it at three fifths of this size."""

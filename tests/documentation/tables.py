@@ -1,6 +1,7 @@
 """The generated parts of the documentation; ``make docs-tables`` refreshes them.
 
-A generated part stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``.
+A generated part stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``. ``figures.py``
+describes the figures of the benchmarks, which also stand in sentences.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.transaction import diagram
 from aioproducer.errors import __main__ as codes
 from aioproducer.observability import series
-from tests.documentation import api_pages, librdkafka_table, public_api, recorded_runs
-from tests.documentation.pages import DOCS
+from tests.documentation import api_pages, figures, librdkafka_table, public_api
+from tests.documentation.pages import DOCS, PAGES, ROOT
 
 __all__ = ["COMMAND", "PARTS", "Part"]
 
@@ -68,7 +69,16 @@ PARTS: Final = (
         "transactions",
         lambda: f"```mermaid\n{diagram()}\n```",
     ),
-    Part(DOCS / "explanation" / "recorded-runs.md", "runs", recorded_runs.markdown),
+    Part(ROOT / "README.md", "figures", figures.front),
+    Part(ROOT / "benchmarks" / "RESULTS.md", "figures", figures.results),
+    Part(DOCS / "explanation" / "performance.md", "figures", figures.expected),
+    Part(DOCS / "how-to" / "from-aiokafka.md", "figures", partial(figures.interface, "shim")),
+    Part(
+        DOCS / "how-to" / "from-confluent-kafka.md",
+        "figures",
+        partial(figures.interface, "compat_confluent"),
+    ),
+    Part(DOCS / "how-to" / "schema-registry.md", "figures", figures.serializers),
     *(
         Part(page, "api", partial(api_pages.table, page))
         for page in sorted(api_pages.AREAS.glob("*.md"))
@@ -79,3 +89,5 @@ PARTS: Final = (
 if __name__ == "__main__":
     for part in PARTS:
         part.page.write_text(part.refreshed(), "utf-8")
+    for each in PAGES:
+        each.write_text(figures.renewed(each.read_text("utf-8")), "utf-8")

@@ -69,7 +69,9 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_readme_is_a_front_door() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 800
+    text = (ROOT / "README.md").read_text("utf-8")
+    by_hand = re.sub(r"<!-- figures:begin -->.*?<!-- figures:end -->", "", text, flags=re.S)
+    assert len(by_hand.split()) <= 760
 
 
 @pytest.mark.parametrize("page", MAPS, ids=name)

@@ -222,7 +222,7 @@ def test_nothing_is_left_to_the_site(markdown_site: Path) -> None:
 def test_what_a_page_includes_is_written_out(markdown_site: Path) -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert (markdown_site / "changelog.md").read_text("utf-8").strip() == changelog.strip()
-    measured = (markdown_site / "explanation" / "measurements.md").read_text("utf-8")
+    measured = (markdown_site / "explanation" / "results.md").read_text("utf-8")
     assert "## Workloads" in measured
 
 

@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 
 from aioproducer.config.options import OPTIONS
-from tests.documentation.pages import DOCS, name
+from tests.documentation.figures import renewed, unkeyed
+from tests.documentation.pages import DOCS, PAGES, ROOT, name
 from tests.documentation.public_api import folded
 from tests.documentation.tables import COMMAND, PARTS, Part
 
@@ -53,6 +54,45 @@ def test_a_long_signature_continues_below_its_name() -> None:
 def test_a_page_of_signatures_fits() -> None:
     [page] = [part.text() for part in PARTS if part.name == "public-names"]
     assert max(map(len, page.splitlines())) <= 104
+
+
+WITH_FIGURES: Final = (*PAGES, *sorted((ROOT / "benchmarks").glob("*.md")))
+
+
+@pytest.mark.parametrize("page", WITH_FIGURES, ids=name)
+def test_every_figure_is_a_recorded_one(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert unkeyed(text) == [], "give each its key (benchmarks/README.md), or leave it out"
+    if text != renewed(text):
+        pytest.fail(f"{name(page)} is out of date; run: {COMMAND}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It sends 767,000 records/s.",
+        "It is 1.11 \N{MULTIPLICATION SIGN} as fast.",
+        "That is \N{MULTIPLICATION SIGN} 1.11.",
+        "0.7 x aiokafka",
+        "A record costs 1.3 µs.",
+        "It is 7.5 times as fast as\naiokafka.",
+        "<!-- other:begin -->\n9 rows/s\n<!-- other:end -->",
+    ],
+)
+def test_a_figure_without_a_key_is_found(text: str) -> None:
+    assert len(unkeyed(text)) == 1
+
+
+def test_a_figure_that_was_changed_by_hand_is_renewed() -> None:
+    text = "At <!--bulk:aioproducer:defaults:records/s-->1<!----> records/s."
+    assert unkeyed(text) == []
+    assert renewed(renewed(text)) == renewed(text) != text
+    with pytest.raises(LookupError, match="no recorded run"):
+        renewed(text.replace("bulk", "unknown"))
+
+
+def test_a_page_of_figures_can_be_read_in_minutes() -> None:
+    assert len((ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8").splitlines()) <= 150
 
 
 PAGE: Final = (DOCS / "how-to" / "from-kafka-python.md").read_text("utf-8")

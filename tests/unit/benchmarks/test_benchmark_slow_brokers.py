@@ -38,16 +38,17 @@ def test_the_table_shows_medians_the_part_of_the_bound_and_what_makes_a_run_void
     runs = [
         Run("aioproducer", 0.1, Measured(costs(each), 4.0)) for each in (40_000, 30_000, 41_000)
     ]
-    _, _, row = describe(case, runs)
-    assert row.split() == [
-        *("aioproducer", "20,000", "15,000..", "20,500", "96%", "25.00", "50.00", "1,000"),
-        *("250.0", "5.0", "50"),
-        "0.1..0.1",
-    ]
-    _, _, row = describe(
-        case, [Run("aioproducer", 0.1, Measured(costs(40_000, out_of_order=3), 4.0))]
+    section = describe(case, runs)
+    assert section.rows == (
+        (
+            *("aioproducer", "20,000", "15,000..20,500", "96%", "25.00", "50.00", "1,000"),
+            *("250.0", "5.0", "50", "-", "-", "0.1..0.1"),
+        ),
     )
-    assert row.endswith("VOID: 0 failed, 3 out of order")
+    assert len(section.headings) == len(section.rows[0])
+    assert section.voids == ()
+    void = Run("aioproducer", 0.1, Measured(costs(40_000, out_of_order=3), 4.0))
+    assert describe(case, [void]).voids == ("VOID aioproducer: 0 failed, 3 out of order",)
 
 
 def rounds_of(

@@ -1,0 +1,83 @@
+"""Every measurement that the pages show, one after the other: ``make bench``.
+
+``python -m benchmarks.suite`` runs the programs of `SUITE`, and records what they have written. One
+that fails is named at the end, and the others are recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from benchmarks import recorded
+from benchmarks.report import Measurement, add_options, say_seconds
+
+_ROOT: Final = Path(__file__).parents[1]
+SUITE: Final = {
+    "benchmarks --settings defaults": 60,
+    "benchmarks --settings defaults --workloads cold_topics --clients aioproducer,aiokafka": 5,
+    "benchmarks --settings defaults --workloads bound_1k,far,far_1k,many_partitions "
+    "--clients aioproducer,confluent,confluent-idempotent --rounds 3": 12,
+    "benchmarks --settings defaults --brokers kafka "
+    "--workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls --clients aioproducer,confluent,java": 8,
+    "benchmarks.reading": 15,
+    "benchmarks.reading --brokers kafka --loads read_100,read_1k": 8,
+    "benchmarks.web --frameworks starlette,fastapi": 13,
+    "benchmarks.shim": 4,
+    "benchmarks.shim --brokers kafka --rounds 3": 3,
+    "benchmarks.compat_confluent": 1,
+    "benchmarks.new_process": 1,
+    "benchmarks.light": 5,
+    "benchmarks.produce_lines": 1,
+    "benchmarks.silent_brokers": 6,
+    "benchmarks.slow_brokers": 20,
+    "benchmarks.slow_brokers --brokers kafka --rtt-ms 0 --partitions 6 "
+    "--clients aioproducer,confluent-idempotent": 5,
+    "benchmarks.metadata": 5,
+    "benchmarks.messages": 1,
+    "benchmarks.tiny_parts": 1,
+    "benchmarks.flushes": 1,
+    "benchmarks.freezes": 5,
+    "benchmarks.tls_handshakes": 1,
+    "benchmarks.observability": 3,
+    "benchmarks.serializers": 1,
+    "benchmarks.columnar": 1,
+}
+"""The programs with their options, and about how many minutes each takes on two cores."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 1 if a program failed, or nothing was recorded."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__)
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    results: Path = options.results.resolve()
+    minutes = sum(SUITE.values())
+    Measurement.begin(parser, arguments, options, seconds=60 * minutes)
+    before, failed, began = {*results.glob("*.json")}, [], monotonic()
+    for number, (command, each) in enumerate(SUITE.items(), 1):
+        print(
+            f"\n[{number} of {len(SUITE)}, {minutes} minutes left] python -m {command}", flush=True
+        )
+        program = [sys.executable, "-m", *shlex.split(command), "--results", str(results)]
+        if options.uncompiled:
+            program.append("--uncompiled")
+        if subprocess.run(program, cwd=_ROOT, check=False).returncode:
+            failed.append(command)
+        minutes -= each
+    print(f"\nit took {say_seconds(monotonic() - began)}")
+    print(*(f"FAILED: python -m {command}" for command in failed), sep="\n")
+    written = sorted({*results.glob("*.json")} - before)
+    if not written:
+        return 1
+    return max(recorded.main([*map(str, written)]), bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
