@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Final
 
 from benchmarks import recorded
-from benchmarks.report import Measurement, add_options, say_seconds
+from benchmarks.report import RESULTS, Measurement, add_options, say_seconds
 
 _ROOT: Final = Path(__file__).parents[1]
 SUITE: Final = {
@@ -65,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(
             f"\n[{number} of {len(SUITE)}, {minutes} minutes left] python -m {command}", flush=True
         )
-        program = [sys.executable, "-m", *shlex.split(command), "--results", str(results)]
+        program = [sys.executable, "-m", *shlex.split(command)]
+        if options.results != RESULTS:
+            program += ["--results", str(results)]
         if options.uncompiled:
             program.append("--uncompiled")
         if subprocess.run(program, cwd=_ROOT, check=False).returncode:

@@ -125,8 +125,9 @@ def compared(found: Tables, *scopes: str) -> list[Comparison]:
     """Those of the tables of some programs; the main one is ``""``."""
     return [
         each
+        for scope in scopes
         for name, table in found.items()
-        if (name.rpartition(".")[0] in scopes)
+        if name.rpartition(".")[0] == scope
         for each in comparisons(name, table)
     ]
 
@@ -145,7 +146,7 @@ def front() -> str:
         lines.append(f"| {meaning} (`{name}`) | {rate} | {' | '.join(map(str, cells))} |")
     run = found["bulk"].run
     measured = f"Measured on {run.measured_at[:10]}, commit `{run.commit}`."
-    return "\n".join([*lines, "", measured, *slower(found)])
+    return "\n".join([*lines, "", measured, "", *slower(found)])
 
 
 def slower(found: Tables) -> Iterator[str]:
@@ -214,8 +215,7 @@ def results() -> str:
         ("Start a process, until its first record is delivered", "new_process.first record"),
         ("Install", "light.installation"),
         ("Send the lines of a file", "produce_lines.lines"),
-        ("Spark, binary values", "spark.values@kafka"),
-        ("Spark, JSON", "spark.json@kafka"),
+        ("Spark", "spark.values@kafka"),
     ):
         if name in found:
             parts += [f"## {heading}", _plain(found[name])]

@@ -8,6 +8,8 @@ from typing import Final
 import pytest
 
 from aioproducer.config.options import OPTIONS
+from benchmarks.recorded import Run, Table
+from tests.documentation import figures
 from tests.documentation.figures import renewed, unkeyed
 from tests.documentation.pages import DOCS, PAGES, ROOT, name
 from tests.documentation.public_api import folded
@@ -89,6 +91,40 @@ def test_a_figure_that_was_changed_by_hand_is_renewed() -> None:
     assert renewed(renewed(text)) == renewed(text) != text
     with pytest.raises(LookupError, match="no recorded run"):
         renewed(text.replace("bulk", "unknown"))
+
+
+HEADINGS: Final = ["client", "settings", "records/s", "CPU-µs/record", "p50 ms", "p99 ms"]
+
+
+def measured(*rows: str) -> Table:
+    run = Run("python -m benchmarks", "0123456789", "2026-01-01", {}, "mock")
+    return Table("", HEADINGS, 2, [row.split() for row in rows], run)
+
+
+def test_every_case_in_which_a_peer_is_faster_is_named() -> None:
+    found = {
+        "bulk": measured(
+            "aioproducer defaults 100 2.0 - -",
+            "aioproducer tuned 1 2.0 - -",
+            "aioproducer-asyncio defaults 1 9 - -",
+            "aioproducer-sync defaults 300 2.0 - -",
+            "confluent defaults 200 1.0 - -",
+            "aiokafka defaults 50 1.0 - -",
+        ),
+        "tasks@kafka": measured(
+            "aioproducer defaults 100 1.0 1.0 9.0", "aiokafka defaults 100 1.0 2.0 4.0"
+        ),
+    }
+    assert [*figures.slower(found)] == [
+        "- confluent is better (records/s, \N{MULTIPLICATION SIGN}): `bulk` 0.50",
+        "- aiokafka is better (p99 ms, \N{MULTIPLICATION SIGN}): `tasks`, a real Kafka 2.2",
+    ]
+    text = figures._table(figures.compared(found, ""))
+    assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == [
+        *("| `bulk`", "| `bulk`, sync", "| `tasks`, a real Kafka"),
+    ]
+    assert "confluent **0.50** at **2.0**; aiokafka 2.0 at **2.0** |" in text
+    assert "| 1.0, 9.0 | aiokafka 1.00 at 1.00, p50 0.50, p99 **2.2** |" in text
 
 
 def test_a_page_of_figures_can_be_read_in_minutes() -> None:
