@@ -38,7 +38,7 @@ from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import Reports, WriteReport
 from aioproducer.spark.task import reason_first, run_task
-from aioproducer.spark.worker_start import drop_zip_importers
+from aioproducer.spark.worker_start import start_worker
 
 logger = plain_logger(__name__)
 
@@ -87,7 +87,7 @@ class KafkaDataSource(DataSource):
     @reason_first()
     @tells_what_may_pass()
     def _plan(self, schema: StructType) -> SinkPlan:
-        drop_zip_importers()
+        start_worker()
         return plan_sink(dict(self.options), schema)
 
 
@@ -120,7 +120,7 @@ class _Writer:
     def _commit(
         self, outcomes: Sequence[TaskOutcome], number: int | None, what: str
     ) -> WriteReport:
-        drop_zip_importers()
+        start_worker()
         if self.plan.exactly_once:
             written = commit(self.plan, outcomes, number)
         else:

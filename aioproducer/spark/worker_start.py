@@ -1,7 +1,8 @@
 """A Python worker of PySpark starts its next task sooner.
 
-PySpark calls ``gc.collect()`` after each task. That visits every object of the imported modules:
-a twentieth of a second for a task.
+PySpark calls ``gc.collect()`` after each task, and after each plan and commit of a micro-batch.
+That visits every object of the imported modules: a twentieth of a second of a core, while the JVM
+goes on to the next step.
 
 PySpark calls ``importlib.invalidate_caches()`` before each task. Up to Python 3.11 that reads the
 directories of all archives anew, pyspark.zip and the jar of Spark's core among them, once for each
@@ -23,11 +24,12 @@ def drop_zip_importers() -> None:
                 del sys.path_importer_cache[path]
 
 
-_frozen = False
+_freezes_left = 2
+"""The first task, plan or commit of a process still imports a part of what all others need."""
 
 
 def start_worker() -> None:
-    """Call it in every task, before there is a producer."""
+    """Call it at the beginning of every task, plan and commit."""
     drop_zip_importers()
     freeze_imported()
 
@@ -35,9 +37,11 @@ def start_worker() -> None:
 def freeze_imported() -> None:
     """Leave what is there now, modules above all, out of later collections of this process.
 
-    Only the first call does it: objects of later tasks are collected.
+    Only the first two calls do it: garbage is collected before, and objects of later tasks are. A
+    producer that the first task has left in the pool is closed later, but keeps its memory.
     """
-    global _frozen
-    if not _frozen:
-        _frozen = True
+    global _freezes_left
+    if _freezes_left:
+        _freezes_left -= 1
+        gc.collect()
         gc.freeze()
