@@ -1,19 +1,23 @@
-"""``python -m aioproducer.config``: the option tables of the documentation, as Markdown."""
+"""``python -m aioproducer.config``: the option tables of the documentation, as Markdown.
+
+``python -m aioproducer.config linger_ms`` explains the options that it names.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from textwrap import fill
 
-from aioproducer.config.names import WITHOUT_EFFECT
+from aioproducer.config.names import WITHOUT_EFFECT, unknown_keyword, unknown_property
 from aioproducer.config.options import OPTIONS, Group, Option, OptionTable, options_of
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
 
-__all__ = ["cell", "markdown", "meanings", "option_table"]
+__all__ = ["cell", "main", "markdown", "meanings", "option_table"]
 
 
 def markdown() -> str:
@@ -79,11 +83,14 @@ def _row(option: Option, said: Mapping[str, str]) -> str:
     name = f'<a id="{option.name}"></a>[`{option.name}`](#{option.name})'
     if option.java_name != option.name.replace("_", "."):
         name += f"<br>Java: `{option.java_name}`"
+    return f"| {cell(name)} | {cell(said[option.name])}<br>*{cell(_values(option))}* |"
+
+
+def _values(option: Option) -> str:
     default = "Required" if option.required else f"Default: `{option.default!r}`"
     if option.kafka_default is not None:
         default += f" (Kafka: {option.kafka_default})"
-    values = f"Values: {option.kind.wording}. {default}. Importance: {option.importance.value}."
-    return f"| {cell(name)} | {cell(said[option.name])}<br>*{cell(values)}* |"
+    return f"Values: {option.kind.wording}. {default}. Importance: {option.importance.value}."
 
 
 def cell(text: str) -> str:
@@ -91,5 +98,31 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def main(names: Sequence[str]) -> int:
+    """Explain the options with these names, Python's or Java's. Without names, print all tables.
+
+    Returns the exit status: 2 if no option has a name, which the error output says.
+    """
+    if not names:
+        sys.stdout.write(markdown())
+        return 0
+    known = {**OPTIONS, **READER_OPTIONS}
+    known |= {option.java_name: option for option in known.values()}
+    for name in names:
+        if name not in known:
+            unknown = unknown_property if "." in name else unknown_keyword
+            sys.stderr.write(f"{unknown(name)}\n")
+            return 2
+    sys.stdout.write("\n".join(_explained(known[name]) for name in names))
+    return 0
+
+
+def _explained(option: Option) -> str:
+    """An option for a terminal."""
+    texts = (meanings()[option.name], _values(option).replace("`", ""))
+    inside = (fill(text, 78, initial_indent="  ", subsequent_indent="  ") for text in texts)
+    return "\n".join((f"{option.name} (Java: {option.java_name})", *inside, ""))
+
+
 if __name__ == "__main__":
-    sys.stdout.write(markdown())
+    sys.exit(main(sys.argv[1:]))

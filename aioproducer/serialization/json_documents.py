@@ -289,7 +289,10 @@ def _model_bytes(model: Any) -> bytes:
 
 
 def _no_form(data: Any) -> Any:
-    raise SerializationError(f"a {type(data).__name__} has no form in JSON: give a default=")
+    raise SerializationError(
+        f"a {type(data).__name__} has no form in JSON: pass the serializer a default=, a function "
+        "that returns one"
+    )
 
 
 def _public_fields_of(kind: type) -> Default:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_ch
 from aioproducer.errors import ConfigError, ProducerError, SerializationError
 from aioproducer.model import Header, Headers
 
+_JSON: Final = ", such as aioproducer.serialization.JsonSerializer()"
 _PAIR: Final = "; a record with a key is a ProducerRecord(topic, value, key=key)"
 
 
@@ -33,7 +34,7 @@ def plain_bytes(data: Any, topic: str, field: str) -> bytes | None:
     return bytes_of(
         data,
         f"a {field} of type {type(data).__name__} for topic {topic!r} can't be sent as it is: pass "
-        f"bytes or str, or give the producer a {field}_serializer{pair}",
+        f"bytes or str, or give the producer a {field}_serializer{pair or _JSON}",
     )
 
 
@@ -155,6 +156,10 @@ SerializeFunction: TypeAlias = Callable[[Any], bytes | None]
 _Serialize: TypeAlias = Callable[[str, Any, Any], Any]
 
 
+_FORMS_OF_JSON: Final = (
+    ". aioproducer.serialization.JsonSerializer() writes dates, times, UUIDs, Decimals, enums and "
+    "dataclasses, too; its default= converts other objects"
+)
 _ENCODED: Final = ": encode the text, as in lambda data: json.dumps(data).encode()"
 
 
@@ -197,6 +202,7 @@ class FieldSerializer:
             raise SerializationError(
                 f"the {self.field}_serializer failed on a {type(data).__name__} for topic "
                 f"{topic!r}: {type(error).__name__}: {error}"
+                f"{_FORMS_OF_JSON if 'JSON serializable' in str(error) else ''}"
             ) from error
         if made is None or type(made) is bytes:
             return made

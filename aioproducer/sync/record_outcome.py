@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import _get_running_loop
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
@@ -33,16 +34,24 @@ class ProducerThread(Thread):
         self.client_id = client_id
         self._waits_for: ProducerThread | None = None
         """The thread of another producer, for which a callback waits."""
+        self._has_warned = False
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
         """The block in which the present thread waits for this one.
 
         Raises :class:`IllegalStateError` if it would wait for itself: it is this thread, or this
-        one waits for it.
+        one waits for it. The first wait in the thread of another event loop logs a warning.
         """
         here = current_thread()
         if not isinstance(here, ProducerThread):
+            if _get_running_loop() is not None and not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "The blocking producer %r is used in a coroutine, and its calls stop the event "
+                    "loop while they wait: use aioproducer.Producer there, or asyncio.to_thread()",
+                    self.client_id,
+                )
             yield
             return
         former, here._waits_for = here._waits_for, self  # first: so one of two threads sees it
@@ -63,7 +72,7 @@ class ProducerThread(Thread):
         else:
             why = f"would wait for the producer {self.client_id!r}, whose callback waits for it"
         return (
-            f"{place} {why}: only call send() there, use future.add_done_callback() in place of "
+            f"{place} {why}: only call send() there, use future.add_done_callback() instead of "
             "result(), and call what waits in another thread"
         )
 

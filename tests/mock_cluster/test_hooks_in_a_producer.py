@@ -8,6 +8,7 @@ import logging
 import struct
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, ClassVar
 from uuid import UUID
@@ -109,8 +110,12 @@ async def test_serializers(orders: MockCluster, serializer: Any) -> None:
             r"value_serializer returned str.*bytes or None: encode the text.*\.encode",
         ),
         (lambda value: value.missing, "AttributeError"),
+        (
+            lambda value: json.dumps({"at": datetime.now(UTC)}).encode(),
+            r"datetime is not JSON serializable\. aioproducer.serialization.JsonSerializer\(\) ",
+        ),
     ],
-    ids=["raises", "returns str", "bug"],
+    ids=["raises", "returns str", "bug", "no form in JSON"],
 )
 async def test_a_serializer_that_fails(orders: MockCluster, serializer: Any, match: str) -> None:
     async with Producer(

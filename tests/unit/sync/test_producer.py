@@ -84,6 +84,39 @@ def run_in_loop(producer: Producer, call: Callable[..., object], *args: object) 
     producer._thread._loop.call_soon_threadsafe(call, *args)
 
 
+# --- in a coroutine ----------------------------------------------------------------------------
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each for each in caplog.messages if "used in a coroutine" in each]
+
+
+async def test_a_producer_that_stops_the_event_loop_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Producer(bootstrap_servers=NOBODY) as producer:
+        future = producer.send("orders", b"1")
+        with pytest.raises(TimeoutError):
+            future.result(0.01)
+        with pytest.raises(ProducerTimeoutError):
+            producer.flush(0.01)
+        producer.close(0)
+    [line] = warnings_of(caplog)
+    assert producer.client_id in line
+    assert "use aioproducer.Producer there, or asyncio.to_thread()" in line
+
+
+async def test_a_producer_in_a_thread_beside_the_event_loop_is_no_mistake(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def use() -> None:
+        with Producer(bootstrap_servers=NOBODY) as producer:
+            producer.close(0)
+
+    await asyncio.to_thread(use)
+    assert warnings_of(caplog) == []
+
+
 # --- what is refused, and where ----------------------------------------------------------------
 
 
@@ -267,7 +300,7 @@ def outcomes_of(calls: dict[str, Callable[[], object]]) -> dict[str, object]:
 def own_thread(producer: Producer) -> str:
     return (
         f"a callback or hook of the producer {producer.client_id!r} runs in its thread, which "
-        "would wait for itself: only call send() there, use future.add_done_callback() in place of "
+        "would wait for itself: only call send() there, use future.add_done_callback() instead of "
         "result(), and call what waits in another thread"
     )
 
