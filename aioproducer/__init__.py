@@ -1,4 +1,4 @@
-"""aioproducer: the Kafka producer that asyncio deserves, and a consumer, a reader and an admin.
+"""aioproducer: a Kafka producer for asyncio, and a consumer, a reader and an admin.
 
 The classes that a first record does not need are imported when they are first asked for.
 """

@@ -224,7 +224,7 @@ class Producer(Generic[K_contra, V_contra]):
         or pairs, values bytes, ``str`` or None. ``timestamp_ms``: milliseconds since the epoch,
         None for now. A :class:`ProducerRecord` as the only argument carries all of these.
 
-        You can change all objects after the call: what is sent is what stood there. While a
+        You can change all objects after the call: the record keeps their content. While a
         serializer with ``prepare()`` is not prepared, the record waits with a deep copy of its key
         and value. An object that can't be copied waits itself, and a warning says so: do not change
         it until the future is done.

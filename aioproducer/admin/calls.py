@@ -68,7 +68,8 @@ class Calls:
         return countdown(self.seconds(timeout), self.client.clock)
 
     def broker_timeout_ms(self, timeout: float | None) -> int:
-        """The time that a broker may take for a change, which it has to report in time."""
+        """The broker's own timeout for a change, shorter than the caller's, so that the result
+        arrives in time."""
         longest = self.client.config.request_timeout_ms
         return max(1, min(longest, int(min(self.seconds(timeout), longest) * 1000)))
 

@@ -108,10 +108,10 @@ def kerberos_login(sources: LoginSources) -> KerberosLogin:
 class Gssapi(Mechanism):
     """Kerberos with the tickets of one principal.
 
-    ``keytab``: the file with the principal's key; tickets are got with it, anew before they expire,
-    and kept in memory. Without one tickets are taken from a cache (``ticket_cache``, or the default
-    one), where somebody else renews them: ``kinit``, ``k5start``. The cache is read again at each
-    login; with a ``ticket_cache`` it comes before the keytab.
+    ``keytab``: the file with the principal's key; tickets are got with it, again before they
+    expire, and kept in memory. Without one tickets are taken from a cache (``ticket_cache``, or the
+    default one), where somebody else renews them: ``kinit``, ``k5start``. The cache is read again
+    at each login; with a ``ticket_cache`` it comes before the keytab.
 
     Raises:
         MissingExtraError: the package ``gssapi`` is not installed, or lacks its C library.

@@ -193,7 +193,7 @@ class LoginSources:
         return given
 
     def text(self, keyword: str | None, jaas_name: str | None) -> str | None:
-        """Like :meth:`secret`, for a text that may be shown; an empty text is none."""
+        """Like :meth:`secret`, for a text that may be shown; an empty string is none."""
         found = self.secret(keyword, jaas_name)
         return (found.reveal() or None) if found is not None else None
 

@@ -16,7 +16,7 @@ __all__ = ["Exchange", "Login", "Mechanism", "Options"]
 
 @dataclass(frozen=True, init=False, repr=False, eq=False, match_args=False)
 class Options(Protocol):
-    """The options that logins read, of a configuration of ``config/``, above this room.
+    """The options that logins read, of a configuration of ``config/``, above this package.
 
     A frozen dataclass is a protocol of attributes that are only read.
     """

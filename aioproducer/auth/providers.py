@@ -289,7 +289,7 @@ _THREADS: Final = ThreadForEach("aioproducer-placeholders")
 
 @final
 class RereadMechanism(Mechanism, Generic[_Config]):
-    """The mechanism that ``make`` makes of a configuration, made anew when a placeholder's value
+    """The mechanism that ``make`` makes of a configuration, made again when a placeholder's value
     has changed.
 
     Credentials that can't be read or used, as their file is half written perhaps, leave the old

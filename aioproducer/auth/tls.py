@@ -1,7 +1,7 @@
 """The options of TLS, and the context of connections that is made from them.
 
 :class:`TlsOptions` are checked as far as no file is needed (Kafka's ``SslConfigs``, KIP-651).
-Cipher suites have names of Java, IANA and OpenSSL. Contexts are made anew when their files change.
+Cipher suites have names of Java, IANA and OpenSSL. When their files change, new contexts are made.
 Python's ssl takes private keys only from files: :func:`private_file` is a temporary one.
 """
 

@@ -189,7 +189,7 @@ def read_secret_file(path: Path, what: str) -> Secret:
     """The text of a file, without white space around it.
 
     Raises:
-        TokenError: there is no such file, it can't be read, or it is no such text.
+        TokenError: there is no such file, it can't be read, or contains no token.
         TokenEndpointError: reading it failed at present.
     """
     try:
@@ -333,7 +333,7 @@ _ASSERTION_OF_A_CLIENT: Final = "urn:ietf:params:oauth:client-assertion-type:jwt
 
 
 class Assertion(Protocol):
-    """A signed assertion, made or read anew for each request."""
+    """A signed assertion, made or read again for each request."""
 
     def create(self) -> Secret: ...
 
@@ -394,7 +394,7 @@ class JwtBearer:
 
 @dataclass(frozen=True)
 class TokenFile:
-    """A file that holds a token, and that others write anew; it is read at each fetch."""
+    """A file that holds a token, and that others replace; it is read at each fetch."""
 
     path: Path
 

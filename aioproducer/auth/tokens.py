@@ -1,4 +1,4 @@
-"""One token for all connections: fetched once, kept, and fetched anew ahead of its end.
+"""One token for all connections: fetched once, kept, and fetched again before it expires.
 
 A source runs no task in the background. A caller near the end of a token's validity starts the
 fetch of the next one, and waits for it a moment; then the old token serves on while it lasts. Ended

@@ -41,7 +41,7 @@ _ISO: Final = (
 
 
 def by_duration(text: str) -> timedelta | None:
-    """The duration in ``by_duration:P1DT12H``; None: it is no such text.
+    """The duration in ``by_duration:P1DT12H``; None: the text is something else.
 
     Source: Java's ``Duration.parse()``, without negative parts.
     """
@@ -570,7 +570,7 @@ class Extensions(Kind[tuple[tuple[str, str], ...]]):
 
 
 class SslContext(Kind[Any]):
-    """An ``ssl.SSLContext``, known by its class's name: this room does not import ``ssl``."""
+    """An ``ssl.SSLContext``, known by its class's name: this package does not import ``ssl``."""
 
     wording = "an ssl.SSLContext"
 

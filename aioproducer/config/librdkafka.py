@@ -238,8 +238,8 @@ CONNECTION_ROWS: Final = (
     refused("internal.termination.signal", _NO_EFFECT, harmless=("0",)),
     refused("enable.random.seed", _NO_EFFECT, harmless=_TRUE),
     refused("enabled_events", _NO_EFFECT, harmless=("0",)),
-    refused("default_topic_conf", "omit it: topic options stand beside the others"),
-    refused("default.topic.config", "use a dict; its options stand beside the others"),
+    refused("default_topic_conf", "omit it: pass topic options with the others"),
+    refused("default.topic.config", "use a dict; its options are used like the others"),
     refused("test.mock.num.brokers test.mock.broker.rtt", "use aioproducer.testing.MockCluster"),
     # --- connections
     mapped("client.dns.lookup"),
@@ -674,8 +674,11 @@ class _Found:
 
 
 def hidden_librdkafka(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with every value wrapped that may be a secret; it holds ``default.topic.config``'s
-    options beside the others, and none that is None, librdkafka's word for its default."""
+    """A copy in which every value that may be a secret is wrapped.
+
+    The options of ``default.topic.config`` are among the others. Those that are None are left out:
+    librdkafka uses its defaults for them.
+    """
     topic = config.get(_TOPIC_CONFIG)
     flat = {**config, **topic} if isinstance(topic, Mapping) else dict(config)
     if isinstance(topic, Mapping):

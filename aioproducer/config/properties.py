@@ -399,7 +399,7 @@ def _content(provider: Provider, option: str, path: str, surroundings: Surroundi
 
 
 class ThisProcess:
-    """The environment and the files of this process: this room looks outside nowhere else."""
+    """The environment and the files of this process: this package looks outside nowhere else."""
 
     def variable(self, name: str) -> str | None:
         """An environment variable; None if it is not set."""

@@ -444,7 +444,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
     def acknowledge(self, *records: AnyRecord) -> None:
         """The application is done with ``records`` of :meth:`unacknowledged`.
 
-        The next commit counts them. A record of a partition that the group has assigned anew
+        The next commit counts them. A record of a partition that the group has assigned again
         meanwhile is read again where it is now; acknowledging it, or a record twice, has no effect.
 
         Raises:

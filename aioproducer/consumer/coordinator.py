@@ -165,7 +165,7 @@ class CoordinatorLink:
         return reaction
 
     def may_pass(self, error: ProducerError) -> bool:
-        """True if another attempt may succeed. A damaged answer may be a whole one next time."""
+        """True if another attempt may succeed. The next response may be intact."""
         return isinstance(error, (ProtocolError, TimeoutError)) or self.client.may_pass(error)
 
     # --- offsets ---------------------------------------------------------------------------

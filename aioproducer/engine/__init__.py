@@ -1,11 +1,11 @@
 """A running producer: from a record to its acknowledgement.
 
-A room imports only rooms below it.
+A package imports only those below it.
 
 ::
 
     bulk          send_many() of values, records and Arrow columns; SendReport
-    core          the core of a producer: its life, the ways of a record, the engine
+    core          the core of a producer: its life, the paths of a record, the engine
     sender        the coroutine: requests out, responses in, outcomes carried out
     telemetry     metrics that brokers ask for (KIP-714)
     groups        members of a consumer group: who reads what, and their requests; without I/O

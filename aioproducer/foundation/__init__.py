@@ -1,4 +1,4 @@
-"""The small parts that all rooms use.
+"""The small parts that all packages use.
 
 ::
 

@@ -1,6 +1,6 @@
 """The log lines of clients: the client's id and fields in each line, and repeats that are counted.
 
-Each module has a logger of its own name without ``engine``, so a room is filtered by its prefix
+Each module has a logger of its own name without ``engine``, so a package is filtered by its prefix
 (``aioproducer.network``). A client enters its :class:`ClientLog` in the tasks that it starts; lines
 of these tasks have its id. A line that repeats by one cause is written at once, and then with the
 number of repeats after a second, ten seconds and each minute.

@@ -6,5 +6,5 @@ producer.
 
 from typing import Final
 
-__version__: Final = "1.0.0rc1"
+__version__: Final = "1.0.0rc2"
 """The version of the package."""

@@ -271,7 +271,7 @@ def _outcome(told: Any, begun: Begun | None) -> TaskOutcome:
 
 def _checked(value: Any, kind: type) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"a {type(value).__name__} in place of a {kind.__name__}")
+        raise TypeError(f"a {type(value).__name__} instead of a {kind.__name__}")
     return value
 
 

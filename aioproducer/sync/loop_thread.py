@@ -112,7 +112,7 @@ GRACE: Final = 5.0  # seconds over its bound after which close() gives the threa
 class LoopThread:
     """Runs the event loop of ``core``. Any thread may use :attr:`writer` and call :meth:`ask`.
 
-    ``inbox`` and ``pump``: the way of the records, if it is another than the usual one.
+    ``inbox`` and ``pump``: the path of the records, if it is not the usual one.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ def read_back_sync(
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(read_back(assignment, config, start=start, timeout=timeout, **options))
-    raise IllegalStateError("an event loop runs in this thread: await read_back() in place of it")
+    raise IllegalStateError("an event loop runs in this thread: await read_back() instead")
 
 
 def hide_secrets_of(options: ReadOptions) -> None:

@@ -112,7 +112,7 @@ def test_the_path_of_a_record_fits_on_a_screen() -> None:
 def _map_of_rooms(folder: str) -> list[str]:
     """The rooms in their order: those of the package, or the indented ones below a folder."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    section = text.partition("<!-- rooms:begin -->")[2].partition("<!-- rooms:end -->")[0]
+    section = text.partition("<!-- packages:begin -->")[2].partition("<!-- packages:end -->")[0]
     rooms: dict[str, list[str]] = {"": []}
     for line in section.strip().splitlines()[1:-1]:
         room = line.split()[0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +64,21 @@ FOREIGN: Final = {
     r"\bmends?\b": "fix",
     r"\bin place of\b": "instead of",
     r"\bthe same holds\b": "the same applies",
+    r"\bways? of (?:a|the|one) (?:records?|batch)\b": "the path of a record, how a record travels",
+    r"\banew\b(?!\])": "again",
+    r"\bin the moment in which\b": "just as, when",
+    r"\bempty text\b|\b(?:list|sequence|tuple)s? of texts\b": "an empty string, strings",
+    r"\bdid not become known\b": "is unknown after",
+    r"\bneeds as many brokers\b": "3 replicas need 3 brokers",
+    r"\bnone that is None\b|\bit is no such\b": "None for others",
+    r"\bstands? beside\b": "is with, is next to",
+    r"\brooms\b|\b(?:pure|this) room\b": "packages",
+    r"\bnothing of it is\b(?! visible)": "it returns no records",
+    r"\bthat never leave\b": "that are never sent",
+    r"\bcome and go\b": "rebalances, changes",
+    r"\bstood there\b": "its content at the time of the call",
+    r"\bwhoever\b": "anyone who, a user who",
+    r"\bis young\b": "is a release candidate",
 }
 """Phrases that read as translated, each with words to use instead."""
 CODE: Final = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
@@ -91,6 +108,38 @@ def test_docstrings_have_native_phrases() -> None:
     assert found == {}
 
 
+def messages(module: ast.Module) -> Iterator[str]:
+    """The texts of a module that are no docstrings; ``X`` stands for each value in them."""
+    described = {id(each.value) for each in ast.walk(module) if isinstance(each, ast.Expr)}
+    for each in ast.walk(module):
+        if isinstance(each, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "X" for part in each.values
+            )
+        elif isinstance(each, ast.Constant) and id(each) not in described:
+            yield str(each.value)
+
+
+def test_messages_have_native_phrases() -> None:
+    found = {
+        (name(path), phrase)
+        for path in (ROOT / "aioproducer").rglob("*.py")
+        for text in messages(ast.parse(path.read_text("utf-8")))
+        if " " in text
+        for phrase in foreign(text)
+    }
+    assert found == set()
+
+
+def test_messages_are_found() -> None:
+    module = ast.parse(
+        '"""It vanishes."""\n\nraise ValueError(f"{x} is fetched anew", "for ever")\n'
+    )
+    assert ["X is fetched anew" in text for text in messages(module)].count(True) == 1
+    assert "for ever" in [*messages(module)]
+    assert "It vanishes." not in [*messages(module)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -99,6 +148,10 @@ def test_docstrings_have_native_phrases() -> None:
         "A closed producer vanishes.",
         "By itself, each record is delivered.",
         "No broker listens where it looks for one.",
+        "The way of a record through the files.",
+        "The topic did not become known in time.",
+        "Pure rooms get the time.",
+        "The token is asked for anew.",
     ],
 )
 def test_foreign_phrases_are_noticed(text: str) -> None:

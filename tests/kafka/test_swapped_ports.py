@@ -164,7 +164,7 @@ async def test_without_the_check_a_producer_follows_whoever_answers(
             await producer.send("follows", b"anywhere")
         finally:
             addresses.swap()
-    assert "answers in place of cluster" in caplog.text
+    assert "answers instead of cluster" in caplog.text
     written = [await in_log(cluster, "follows") for cluster in addresses.clusters]
     assert written in ([[b"mine"], [b"anywhere"]], [[b"mine", b"anywhere"], []])
 
@@ -240,7 +240,7 @@ async def test_a_producer_follows_a_name_that_points_to_a_standby_cluster(
         assert not producer.health().problems
     assert await in_log(ours, "failover") == first
     assert await in_log(theirs, "failover") == rest, "in their order, and each once"
-    [line] = [each for each in caplog.messages if "answers in place of cluster" in each]
+    [line] = [each for each in caplog.messages if "answers instead of cluster" in each]
     print(line)
 
 

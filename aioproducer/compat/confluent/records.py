@@ -172,7 +172,7 @@ class Message(EntryToken):
         return self._epoch
 
     def delivery_count(self) -> int | None:
-        """The number of deliveries to a group that shares records; None: it is no such record."""
+        """How often a share group has received this record; None for other records."""
         return self._count
 
     def set_topic(self, topic: str) -> None:

@@ -3,7 +3,7 @@
 :class:`RecordAccumulator` takes records in. The sender takes batches out of its
 :class:`BatchQueue` (``batches``). Records without a batch are in its :class:`PendingQueue`
 (``pending``), and callers of ``drain()`` wait in its :class:`MemoryWaiters` (``waiters``). Other
-rooms import from this package, and from none of its modules.
+packages import from this one, and from none of its modules.
 
 When memory is full, a record becomes a pending record with a deadline
 (:meth:`RecordAccumulator.enqueue`). :meth:`PendingQueue.add` refuses it if pending records have no

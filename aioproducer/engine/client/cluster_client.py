@@ -419,7 +419,7 @@ class ClusterClient:
         logger.repeated(
             logging.WARNING if self.on_another_cluster(now) else logging.DEBUG,
             "cluster",
-            "Cluster %r answers in place of cluster %r, and this %s follows it",
+            "Cluster %r answers instead of cluster %r, and this %s follows it",
             now,
             before,
             self._name,

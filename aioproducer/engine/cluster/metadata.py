@@ -555,13 +555,13 @@ class Metadata:
             listed = why_no_answer(self.bootstrap, failures())
             refused = f". Last response: {self.refusal}" if self.refusal is not None else ""
             return BootstrapError(
-                f"no bootstrap server answered {_within(waited)}, so topic {topic!r} is unknown. "
-                f"Check bootstrap_servers. {listed}{refused}"
+                f"no bootstrap server answered within {_bound(waited)}, so topic {topic!r} is "
+                f"unknown. Check bootstrap_servers. {listed}{refused}"
             )
         error = self.errors.get(topic) or self.refusal
         reason = f": {error}" if error is not None else ""
         return MetadataTimeoutError(
-            f"topic {topic!r} did not become known {_within(waited)}. Check its name and that it "
+            f"topic {topic!r} is unknown after {_bound(waited)}. Check its name and that it "
             f"exists, or raise the timeout{reason}"
         )
 
@@ -578,8 +578,8 @@ class Metadata:
         if partition < len(info.partitions):
             return None
         return MetadataTimeoutError(
-            f"partition {partition} of topic {topic!r} did not become known "
-            f"{_within(waited)}: the topic has the partitions 0 "
+            f"partition {partition} of topic {topic!r} is unknown after "
+            f"{_bound(waited)}: the topic has the partitions 0 "
             f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
         )
 
@@ -624,6 +624,6 @@ class Metadata:
             self.request_update()
 
 
-def _within(waited: float) -> str:
+def _bound(waited: float) -> str:
     """The bound that was over after ``waited`` seconds, in tenths: it is measured a little late."""
-    return f"within {duration(round(waited, 1) or waited)} (max_block_ms or delivery_timeout_ms)"
+    return f"{duration(round(waited, 1) or waited)} (max_block_ms or delivery_timeout_ms)"

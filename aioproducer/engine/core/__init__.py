@@ -1,3 +1,3 @@
-"""The core of a producer: its life, the ways of a record, and Engine, which starts and ends the
+"""The core of a producer: its life, the paths of a record, and Engine, which starts and ends the
 parts.
 """

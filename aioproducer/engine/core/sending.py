@@ -1,4 +1,4 @@
-"""The ways of a record from ``send()`` into a batch: the fast path, and the pipeline.
+"""The paths of a record from ``send()`` into a batch: the fast path, and the pipeline.
 
 One call of the fast path checks the caller, makes the future and appends the record; a record that
 no open batch takes begins one, or waits. Every record without headers and timestamp of its own asks
@@ -198,7 +198,7 @@ RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int |
 
 
 class TakenRecord:
-    """A record as it stood there at its ``send()``, or the reason for which it can't be sent.
+    """A record as it was at its ``send()``, or the reason for which it can't be sent.
 
     ``fields``: the caller's; :meth:`SendPipeline.take` replaces them by bytes.
     """

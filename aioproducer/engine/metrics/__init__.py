@@ -1,6 +1,6 @@
 """A client's counts of its own work, under the names of Kafka's Java producer.
 
-Other rooms call ``producer_metrics``. ``counts`` has the counts, in windows of time. ``names``
+Other packages call ``producer_metrics``. ``counts`` has the counts, in windows of time. ``names``
 lists every metric with its formula, and computes the values of a moment. Time is an argument.
 """
 

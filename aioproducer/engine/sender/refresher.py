@@ -216,7 +216,7 @@ class MetadataRefresher(Requester):
         """Leave the known cluster for another one. Whatever is in flight there is in doubt."""
         before, now = self._metadata.cluster_id, self._now
         error = InvalidProducerIdMappingError(
-            f"cluster {news.cluster_id!r} answers in place of cluster {before!r}, and knows "
+            f"cluster {news.cluster_id!r} answers instead of cluster {before!r}, and knows "
             "nothing of this producer's transactions"
         )
         for connection in self._client.connections():
@@ -239,7 +239,7 @@ class MetadataRefresher(Requester):
             return
         if self._metadata.is_another(news.cluster_id):
             logger.warning(
-                "Cluster %r with the brokers %s answers in place of cluster %r. "
+                "Cluster %r with the brokers %s answers instead of cluster %r. "
                 "Records without an acknowledgement may have been written to the former one",
                 news.cluster_id,
                 _shortened(news.brokers),

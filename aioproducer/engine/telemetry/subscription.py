@@ -282,8 +282,8 @@ TRANSITIONS: Final[Mapping[TelemetryState, Mapping[TelemetryState, str]]] = {
 class Reaction(Enum):
     """The reaction to an error code."""
 
-    ASK_AT_ONCE = "the subscription is asked for anew"
-    ASK_LATER = "the subscription is asked for anew after the interval"
+    ASK_AT_ONCE = "the subscription is asked for again"
+    ASK_LATER = "the subscription is asked for again after the interval"
     OTHER_CODEC = "as ASK_AT_ONCE, and the codec is not used again"
     SMALLER = "the next push is smaller"
     WAIT = "the request is repeated after the interval"

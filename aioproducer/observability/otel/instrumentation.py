@@ -51,7 +51,7 @@ from aioproducer.observability.otel.spans import (
 )
 
 if TYPE_CHECKING:
-    # a process that only sends does not import the room of consumers
+    # a process that only sends does not import the package of consumers
     from aioproducer.consumer import Consumer
 
 __all__ = [

@@ -105,7 +105,7 @@ class Complaints:
         self._first = False
         logger.log(
             level,
-            "OpenTelemetry failed on %s, which is %s all the same; later errors are DEBUG",
+            "OpenTelemetry failed on %s, which is still %s; later errors are DEBUG",
             about,
             self._outcome,
             exc_info=True,

@@ -226,7 +226,7 @@ def _guid_in(fields: Mapping[str, Any]) -> UUID | None:
 
 
 def names(response: Any) -> tuple[str, ...]:
-    """A list of texts. Raises SchemaRegistryError."""
+    """A list of strings. Raises SchemaRegistryError."""
     return _list_of(response, str)
 
 
@@ -332,7 +332,7 @@ def body_of(answer: Answer, asked: str, url: str, *secrets: Secret) -> Any:
 
 
 def registry_message(answer: Answer, *secrets: Secret) -> tuple[str, int | None]:
-    """The registry's own message and its number; an empty text without one."""
+    """The registry's own message and its number; an empty string without one."""
     parsed = _parsed(answer.body)
     if not isinstance(parsed, dict):
         return "", None

@@ -136,7 +136,7 @@ class MockClusterProcess:
                 raise MockClusterError(self._failure)
             what = f"the command {str(calls)[:200]}"
             # An exception between request and response would leave the response to a later request.
-            self._failure = f"{what} was interrupted; the mock cluster must be started anew"
+            self._failure = f"{what} was interrupted; start another mock cluster"
             line = json.dumps(calls).encode() + b"\n"
             try:
                 while line:

@@ -153,7 +153,7 @@ def test_a_transaction_ends_with_its_cluster(seed: int, replaced: Any) -> None:
         async with Producer(
             bootstrap_servers=servers, metadata_max_age_ms=500, transactional_id="t"
         ) as producer:
-            with pytest.raises(FatalTransactionError, match="'another' answers in place of"):
+            with pytest.raises(FatalTransactionError, match="'another' answers instead of"):
                 await transactions(producer)
             health = producer.health()
             assert not health.is_live
