@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests confluent-tests soak \
 	spark-newest soak-without-servers soak-with-servers pure eager lint check wheel \
 	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql \
-	sanitize clean
+	release-check sanitize clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -166,6 +166,18 @@ check: lint ## make lint, and the fast tests
 
 wheel: env ## Build the sdist and a wheel into dist, install it in a clean environment, send a record
 	"$(BIN)/python" -m tests.packaging.wheel
+
+# The addresses of a project without a home end with .invalid (RFC 2606). A tag is v and the version,
+# and the changelog has the day of a release that is no candidate.
+VERSION = $(shell sed -n 's/^__version__.*"\(.*\)"/\1/p' aioproducer/foundation/version.py)
+TAG ?= v$(VERSION)
+release-check: ## Refuse a release with placeholders of addresses, or with another version: TAG=v1.0.0
+	@! grep -rn '[.]invalid' pyproject.toml zensical.toml README.md SECURITY.md docs/tutorial \
+		|| { echo "these addresses are placeholders: set those of the repository" >&2; exit 1; }
+	@test "$(TAG)" = "v$(VERSION)" \
+		|| { echo "the tag $(TAG) is not that of version $(VERSION)" >&2; exit 1; }
+	@case "$(VERSION)" in *rc*) ;; *) grep -q "^## $(VERSION) (20[0-9-]*)$$" CHANGELOG.md \
+		|| { echo "CHANGELOG.md has no heading '## $(VERSION) (<day>)'" >&2; exit 1; };; esac
 
 docs: $(FOR_DOCS) ## Build the documentation site, also as Markdown, into build/site; a broken link is an error
 	"$(<D)/bin/zensical" build --clean --strict

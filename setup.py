@@ -1,4 +1,6 @@
-"""The steps of a build that pyproject.toml can't say: what is compiled, and the wheel's SBOM."""
+"""The steps of a build that pyproject.toml can't say: what is compiled, the wheel's SBOM, and the
+README with links that work outside of the repository.
+"""
 
 import ast
 import json
@@ -6,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -177,4 +180,24 @@ def _required(requirement: str) -> dict[str, Any]:
     return _component(name) | {"scope": "required", "properties": [written]}
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": SideBySide, "bdist_wheel": WithSbom})
+def readme() -> str:
+    """README.md, whose links lead to the repository's files of this version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    version = (ROOT / "aioproducer" / "foundation" / "version.py").read_text("utf-8")
+    tag = "v" + re.search(r'__version__: Final = "(.+)"', version)[1]
+    repository = project["urls"]["Repository"]
+
+    def absolute(link: re.Match[str]) -> str:
+        kind = "raw" if link["picture"] else "blob"
+        return f"{link['picture']}[{link['text']}]({repository}/{kind}/{tag}/{link['path']})"
+
+    link = r"(?P<picture>!?)\[(?P<text>[^]]*)\]\((?P<path>[^)#:][^):]*)\)"
+    return re.sub(link, absolute, (ROOT / "README.md").read_text("utf-8"))
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": SideBySide, "bdist_wheel": WithSbom},
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+)

@@ -12,6 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
+from aioproducer.foundation.version import __version__
 from aioproducer.testing.kafka_distribution import KafkaRelease
 from tests.matrix.conftest import NEWEST_OF_EACH_LINE, OTHERS, TOO_OLD
 
@@ -109,6 +110,7 @@ def test_a_workflow_may_read_and_a_job_says_what_more_it_needs() -> None:
             "attestations": "write",
             "contents": "read",
         },
+        ("docs.yml", "deploy"): {"id-token": "write", "pages": "write"},
     }
 
 
@@ -116,6 +118,10 @@ def test_nothing_is_published_before_the_tests_have_passed() -> None:
     found = {name: job for file, name, job in jobs() if file == "wheels.yml"}
     assert set(found["publish"]["needs"]) == {"tests", "wheels", "sdist"}
     assert found["tests"]["uses"] == "./.github/workflows/tests.yml"
+    for name in ("tests", "wheels", "sdist"):
+        assert found[name]["needs"] == ["addresses"]
+    [_, check] = found["addresses"]["steps"]
+    assert check["run"] == 'make release-check TAG="$GITHUB_REF_NAME"'
 
 
 def test_builds_take_their_tools_in_the_versions_of_the_constraints() -> None:
@@ -130,6 +136,29 @@ def test_builds_take_their_tools_in_the_versions_of_the_constraints() -> None:
         assert step.get("env") == {"PIP_CONSTRAINT": "constraints.txt"}, step["run"]
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert settings["tool"]["cibuildwheel"]["environment"] == {"PIP_CONSTRAINT": "constraints.txt"}
+
+
+def test_the_page_of_platforms_has_the_tag_of_the_wheels() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
+    tag = settings["linux"]["manylinux-x86_64-image"]
+    glibc = tag.removeprefix("manylinux_").replace("_", ".")
+    page = (ROOT / "docs" / "reference" / "versions.md").read_text("utf-8")
+    assert f"| Linux x86_64, `{tag}`: glibc {glibc} or newer |" in page
+
+
+def test_the_addresses_are_those_of_one_repository() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+    urls = project["urls"]
+    assert (site["repo_url"], site["site_url"]) == (urls["Repository"], urls["Documentation"])
+    for name in ("Changelog", "Issues"):
+        assert urls[name].startswith(urls["Repository"] + "/")
+    assert site["site_description"] == project["description"]
+    assert site["extra"]["release"] == __version__
+    for page in ("README.md", "docs/tutorial/getting-started.md"):
+        assert f"git clone {urls['Repository']}\n" in (ROOT / page).read_text("utf-8")
+    for page in ("README.md", "docs/tutorial/getting-started.md", "CHANGELOG.md"):
+        assert __version__ in (ROOT / page).read_text("utf-8")
 
 
 def test_tools_are_installed_in_the_versions_of_the_constraints() -> None:

@@ -17,7 +17,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``make wheel`` compiles for a minute; this one takes over what make env has compiled."""
     tree = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "aioproducer", tree / "aioproducer", ignore=_NO_CACHES)
-    for name in ("README.md", "LICENSE", "NOTICE", "compiled_types.py", "pyspark_aioproducer.py"):
+    for name in (
+        *("README.md", "LICENSE", "NOTICE", "MANIFEST.in"),
+        *("compiled_types.py", "pyspark_aioproducer.py"),
+    ):
         shutil.copy(ROOT / name, tree)
     _rewrite(tree, "setup.py", "ext_modules=extensions(), ", "")
     _rewrite(tree, "pyproject.toml", '"py.typed"', '"py.typed", "*.so"')

@@ -1,4 +1,4 @@
-"""The tutorial is a transcript: its commands run in an empty environment.
+"""The tutorial is a transcript: its commands run in an empty environment, which is the README's.
 
 The wheel of all tests is installed in place of the clone, which would be compiled once more.
 """
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from aioproducer.testing.ports import free_ports
-from tests.documentation.pages import DOCS, blocks
+from tests.documentation.pages import DOCS, ROOT, blocks
 from tests.packaging.wheel import CleanEnvironment
 
 pytestmark = [pytest.mark.slow, pytest.mark.mock_cluster]
@@ -22,9 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.mock_cluster]
 PAGE: Final = DOCS / "tutorial" / "getting-started.md"
 SECONDS: Final = re.compile(r"\b\d+\.\d s\b")
 NAMED: Final = re.compile(r"`(?P<name>\w+\.py)`")
-VENV: Final = "python3 -m venv "
-ENVIRONMENT: Final = "tutorial"
-CLONE: Final = '".['
+CLONE: Final = '"./aioproducer['
 
 
 class Step(NamedTuple):
@@ -64,14 +62,11 @@ def matches(printed: str, documented: str) -> bool:
 
 
 def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> None:
-    environment = CleanEnvironment(tmp_path / ENVIRONMENT)  # the page's first two commands
-    transcript = list(steps())
-    assert [step.command for step in transcript[:2]] == [
-        VENV + ENVIRONMENT,
-        f". {ENVIRONMENT}/bin/activate",
-    ]
-    install, leave, version, cluster, *rest = transcript[2:]
-    assert leave.command == "mkdir ../first && cd ../first"  # as the folder of this test
+    clone, create, install, enter, version, cluster, *rest = steps()
+    assert clone.command.startswith("git clone ")
+    assert create.command == "python3 -m venv first && . first/bin/activate"
+    assert enter.command == "cd first"
+    environment = CleanEnvironment(tmp_path / "first")
     assert CLONE in install.command
     install = install._replace(command=install.command.replace(CLONE, f'"{wheel}['))
     environment.run("sh", "-c", install.command, cwd=tmp_path)  # pip's own output is not ours
@@ -94,6 +89,12 @@ def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> Non
 
 def check(step: Step, printed: str) -> None:
     assert matches(printed, step.output), f"$ {step.command}\n{printed}\nis not\n{step.output}"
+
+
+def test_the_readme_has_the_same_environment() -> None:
+    [readme, *_] = blocks(ROOT / "README.md", "sh")
+    commands = [line.partition("  #")[0] for line in readme.text.splitlines()]
+    assert commands == [step.command for step in steps()][:4]
 
 
 def test_every_program_is_run() -> None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import email
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -72,6 +78,29 @@ def test_the_metadata_name_authors_and_kinds(wheel: Path) -> None:
     about = email.message_from_string(_read(wheel, "METADATA"))
     assert about["Author"] == "The aioproducer contributors"
     assert "Typing :: Typed" in about.get_all("Classifier", [])
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert about["Summary"] == settings["description"]
+    assert about.get_all("Project-URL") == [f"{key}, {to}" for key, to in settings["urls"].items()]
+
+
+def test_the_links_of_the_description_lead_to_this_version(wheel: Path) -> None:
+    text = _read(wheel, "METADATA").partition("\n\n")[2]
+    targets = re.findall(r"\[[^]]*\]\(([^)]+)\)", text)
+    repository = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"][
+        "Repository"
+    ]
+    places = [each.removeprefix(repository).split(f"/v{__version__}/") for each in targets]
+    assert {kind for kind, _ in places} == {"/blob", "/raw"}
+    for kind, path in places:
+        path, _, _ = path.partition("#")
+        assert (ROOT / path).exists()
+        assert (kind == "/raw") == path.endswith(".svg")
+
+
+def test_only_what_runs_is_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        kinds = {Path(each).suffix for each in packed.namelist() if each.startswith("aioproducer/")}
+    assert kinds <= {".py", ".so", ".typed", ".pyi", ".properties", ".xml", ".json"}
 
 
 MOST_PACKAGES = 6
@@ -102,3 +131,37 @@ def test_the_command_names_the_extra(
     with pytest.raises(AssertionError, match=r"ended with 2") as caught:
         installed.run("sh", "-c", f"{command} topics list", cwd=tmp_path)
     assert "needs typer and rich: pip install 'aioproducer[cli]'" in str(caught.value)
+
+
+def test_the_tests_of_an_sdist_can_be_collected(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    caches = shutil.ignore_patterns("__pycache__", "*.so")
+    for name in ("aioproducer", "benchmarks", "docs", "examples", "tests"):
+        shutil.copytree(ROOT / name, tree / name, ignore=caches)
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, tree)
+    subprocess.run(
+        [sys.executable, "setup.py", "--quiet", "sdist"], cwd=tree, check=True, capture_output=True
+    )
+    [packed] = (tree / "dist").glob("*.tar.gz")
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / packed.name.removesuffix(".tar.gz")
+    assert not (unpacked / "benchmarks").exists()
+    assert {each.name for each in (unpacked / "tests").iterdir() if each.is_dir()} == {
+        "documentation",  # a table that a test of options reads
+        "protocol",
+        "support",
+        "unit",
+    }
+    assert [*(unpacked / "aioproducer").rglob("*.pyx")]
+    collected = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider"],
+        cwd=unpacked,
+        env=os.environ | {"PYTHONPATH": str(unpacked), "AIOPRODUCER_PURE_PYTHON": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert collected.returncode == 0, collected.stdout[-2000:] + collected.stderr
