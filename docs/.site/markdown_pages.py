@@ -1,17 +1,21 @@
-"""Each page of the site as Markdown, and ``llms.txt``, which lists them.
+"""Each page of the site as Markdown, ``llms.txt``, which lists them, and what search engines see.
 
 ``make docs`` runs it after the build: ``python docs/.site/markdown_pages.py build/site``. A page's
-Markdown stands beside its HTML, so relative links hold in both. Included files and the API's
-signatures and docstrings are written out.
+Markdown is next to its HTML, so relative links hold in both. Included files and the API's
+signatures and docstrings are written out. Each page gets a description and a title of its own. The
+search of the site finds each option by its name.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +32,12 @@ _MARKER: Final = re.compile(r"^<!-- [\w-]+:(?:begin|end) -->\n", re.M)
 _KEY: Final = re.compile(r"<!--(?:[^<>\s][^<>\n]*)?-->")
 """Around a figure of the benchmarks."""
 _ANCHOR: Final = re.compile(r'<a id="[\w-]+"></a>')
+_OPTION: Final = re.compile(
+    r'^\| <a id="(?P<name>\w+)"></a>\[[^]]*\]\([^)]*\)[^|]*\| (?P<meaning>.*) \|$', re.M
+)
+_METHOD: Final = re.compile(r"#(?P<class>aioproducer\.[\w.]*\b[A-Z]\w*)\.\w+$")
+_DESCRIPTION: Final = re.compile(r'<meta name="description" content="[^"]*">')
+_TITLE: Final = re.compile(r"<title>(?P<title>.*) - ")
 _FENCE: Final = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
@@ -156,14 +166,67 @@ def _signature(found: griffe.Object, name: str) -> str:
     return name if annotation is None else f"{name}: {annotation}"
 
 
+def described(html: str, entry: Entry, text: str, *, is_only: bool) -> str:
+    """The HTML of a page with its own description and title.
+
+    ``is_only``: no other page has its heading.
+    """
+    content = escape(re.sub("[`*]", "", summary(text)))
+    html = _DESCRIPTION.sub(lambda _: f'<meta name="description" content="{content}">', html)
+    if not is_only:
+        area = escape(entry.group.rpartition(": ")[2])
+        html = _TITLE.sub(lambda found: f"<title>{found['title']} ({area}) - ", html)
+    return html
+
+
+def options(entry: Entry, text: str) -> Iterator[dict[str, Any]]:
+    """The options in the tables of a page, as items of the search."""
+    for row in _OPTION.finditer(text):
+        meaning = row["meaning"].replace("<br>", " ")
+        yield {
+            "location": f"{Path(entry.path).with_suffix('.html')}#{row['name']}",
+            "level": 3,
+            "title": row["name"],
+            "text": f"<p>{escape(re.sub(r'[*`]', '', meaning), quote=False)}</p>",
+            "path": [*entry.group.split(": "), entry.title],
+            "tags": [],
+        }
+
+
+def complete(items: list[dict[str, Any]], pages: Iterable[Entry]) -> None:
+    """Add the options to the items of the search, and the class to the names of methods.
+
+    The search prefers titles that begin with its words, so those of ``Producer`` stay as they are.
+    """
+    for item in items:
+        method = _METHOD.search(item["location"])
+        if method is not None and method["class"] != "aioproducer.Producer":
+            item["title"] = f"{method['class'].rpartition('.')[2]}.{item['title']}"
+    for entry in pages:
+        items += options(entry, (DOCS / entry.path).read_text("utf-8"))
+
+
 def write(site: Path) -> None:
-    """Put the Markdown of each page, and ``llms.txt``, into the built site."""
+    """Put the Markdown of each page, and ``llms.txt``, into the built site, and complete its HTML
+    and its search."""
     pages = {entry: markdown(DOCS / entry.path) for entry in navigation()}
+    headings = Counter(text.partition("\n")[0] for text in pages.values())
     for entry, text in pages.items():
         target = site / entry.path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
+        html = target.with_suffix(".html")
+        if html.exists():
+            is_only = headings[text.partition("\n")[0]] == 1
+            html.write_text(
+                described(html.read_text("utf-8"), entry, text, is_only=is_only), "utf-8"
+            )
     (site / "llms.txt").write_text(overview(pages), "utf-8")
+    search = site / "search.json"
+    if search.exists():
+        found = json.loads(search.read_text("utf-8"))
+        complete(found["items"], pages)
+        search.write_text(json.dumps(found, ensure_ascii=False), "utf-8")
 
 
 if __name__ == "__main__":

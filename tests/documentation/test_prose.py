@@ -73,7 +73,6 @@ FOREIGN: Final = {
     r"\bnone that is None\b|\bit is no such\b": "None for others",
     r"\bstands? beside\b": "is with, is next to",
     r"\brooms\b|\b(?:pure|this) room\b": "packages",
-    r"\bnothing of it is\b(?! visible)": "it returns no records",
     r"\bthat never leave\b": "that are never sent",
     r"\bcome and go\b": "rebalances, changes",
     r"\bstood there\b": "its content at the time of the call",

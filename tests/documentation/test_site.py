@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import shutil
 import subprocess
@@ -21,10 +20,37 @@ import pytest
 from aioproducer.config.options import OPTIONS, options_of
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.consumer import ConsumerOptions
+from aioproducer.foundation.version import __version__
 from tests.documentation.api_pages import AREAS, shown
 from tests.documentation.pages import DOCS, ROOT
 
 SOURCES: Final = ("aioproducer", "benchmarks", "CHANGELOG.md")
+REPOSITORY: Final = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"][
+    "repo_url"
+]
+SEARCH: Final = """
+const [worker, index, ...queries] = process.argv.slice(1);
+const fs = require("fs");
+const wait = () => new Promise((resolve) => setTimeout(resolve, 20));
+const data = JSON.parse(fs.readFileSync(index, "utf8"));
+let answer;
+globalThis.self = { postMessage: (message) => { answer = message; } };
+(0, eval)(fs.readFileSync(worker, "utf8"));
+const ask = async (type, data) => {
+  answer = undefined;
+  self.onmessage({ data: { type, data } });
+  while (!answer) await wait();
+  return answer.data;
+};
+(async () => {
+  await ask(0, data);
+  for (const input of queries) {
+    const { items } = await ask(2, { input });
+    console.log(data.items[items[0].id].location);
+  }
+})();
+"""
+"""Prints the first hit of each query, found by the worker of the site."""
 LOADED: Final = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 
 
@@ -51,10 +77,23 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(project: Path) -> Path:
+def program() -> ModuleType:
+    path = DOCS / ".site" / "markdown_pages.py"
+    spec = importlib.util.spec_from_file_location("markdown_pages", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site(project: Path, program: ModuleType) -> Path:
     built = build(project)
     assert built.returncode == 0, built.stdout + built.stderr
-    return project / "build" / "site"
+    folder = project / "build" / "site"
+    program.write(folder)
+    return folder
 
 
 class Page(HTMLParser):
@@ -74,7 +113,8 @@ class Page(HTMLParser):
         self.classes |= set(given.get("class", "").split())
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
-        if (address := given.get(LOADED.get(tag, ""))) is not None:
+        is_canonical = given.get("rel") == "canonical"
+        if (address := given.get(LOADED.get(tag, ""))) is not None and not is_canonical:
             self.loads.append(address)
 
 
@@ -110,6 +150,8 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     for path, page in built.items():
         for address in page.links:
             parts = urlsplit(address)
+            if address == REPOSITORY:
+                continue
             if parts.scheme or parts.netloc:
                 pytest.fail(f"{path.name} links to {address}")
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
@@ -150,7 +192,7 @@ def test_warnings_are_shown_as_such(site: Path) -> None:
 
 def test_a_missing_page_leads_to_the_home_page(site: Path) -> None:
     text = (site / "404.html").read_text("utf-8")
-    assert '<a href="/index.html">home page</a>' in text
+    assert '<a href="/aioproducer/index.html">home page</a>' in text
 
 
 def test_options_have_anchors(site: Path) -> None:
@@ -165,12 +207,45 @@ def test_no_anchor_stands_twice_on_a_page(site: Path) -> None:
         assert sorted({each for each in found if found.count(each) > 1}) == [], path.name
 
 
-def test_who_searches_retry_finds_the_page_of_errors_first(site: Path) -> None:
-    """The search compares titles first, in them the place of the word, and then the paths."""
-    items = json.loads((site / "search.json").read_text("utf-8"))["items"]
-    best = [each for each in items if each["title"].lower().startswith("retry")]
-    assert [each["location"] for each in best] == ["how-to/errors.html#retry-or-not"]
-    assert any("retry" in part for part in best[0]["path"])
+FIRST: Final = {
+    "exactly once": "how-to/transactions.html#exactly-once-consume-transform-produce",
+    "flush": "reference/api/producer.html#aioproducer.Producer.flush",
+    "timeout": "reference/configuration.html#delivery_timeout_ms",
+    "linger": "reference/configuration.html#linger_ms",
+    "retry": "how-to/errors.html#retry-or-not",
+}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="NOT TESTED: there is no node")
+def test_the_search_finds_first_what_is_meant(site: Path) -> None:
+    [worker] = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
+    found = subprocess.run(
+        ["node", "-e", SEARCH, worker, site / "search.json", *FIRST],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert dict(zip(FIRST, found.stdout.splitlines(), strict=True)) == FIRST
+
+
+def test_each_page_has_a_title_and_a_description_of_its_own(site: Path) -> None:
+    for pattern in (r"<title>(.+?)</title>", r'<meta name="description" content="([^"]+)">'):
+        found = [re.findall(pattern, path.read_text("utf-8")) for path, _ in pages(site)]
+        assert all(len(each) == 1 for each in found)
+        texts = [text for [text] in found]
+        assert sorted({each for each in texts if texts.count(each) > 1}) == []
+
+
+def test_the_site_follows_the_system_and_leads_to_the_repository(site: Path) -> None:
+    text = (site / "index.html").read_text("utf-8")
+    assert re.findall(r'data-md-color-media="\(prefers-color-scheme([^)]*)', text) == [
+        "",
+        ": light",
+        ": dark",
+    ]
+    assert REPOSITORY in Page(site / "index.html").links
+    assert f"<span>{__version__}</span>" in text
 
 
 def test_a_broken_link_ends_the_build(project: Path, tmp_path: Path) -> None:
@@ -181,17 +256,6 @@ def test_a_broken_link_ends_the_build(project: Path, tmp_path: Path) -> None:
     (broken / "docs" / "index.md").write_text("# Home\n\n[There](nowhere.md)\n")
     (broken / "zensical.toml").write_text('[project]\nsite_name = "broken"\n')
     assert build(broken).returncode != 0
-
-
-@pytest.fixture(scope="module")
-def program() -> ModuleType:
-    path = DOCS / ".site" / "markdown_pages.py"
-    spec = importlib.util.spec_from_file_location("markdown_pages", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

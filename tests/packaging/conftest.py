@@ -22,7 +22,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("compiled_types.py", "pyspark_aioproducer.py"),
     ):
         shutil.copy(ROOT / name, tree)
-    _rewrite(tree, "setup.py", "ext_modules=extensions(), ", "")
+    _rewrite(tree, "setup.py", "    ext_modules=extensions(),\n", "")
     _rewrite(tree, "pyproject.toml", '"py.typed"', '"py.typed", "*.so"')
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     subprocess.run([*command, "--wheel-dir", "dist", "."], cwd=tree, check=True)
