@@ -16,9 +16,11 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.errors import ProducerError
+from aioproducer.spark.internals import jvm_batches
 from aioproducer.spark.packed_batches import PartitionBatches, packed_batches
 from aioproducer.spark.planning import plan_typed_rows
 from aioproducer.spark.rows import by_topic
+from aioproducer.spark.typed_columns import arrow_type
 
 _INTERRUPT: Final = "spark.sql.execution.interruptOnCancel"
 
@@ -146,9 +148,10 @@ class ArrowChunks:
 
     def _batches(self, df: DataFrame) -> PartitionBatches:
         if not self._jobs.are_remote:
-            from aioproducer.spark.jvm_batches import jvm_batches
-
-            if (straight := jvm_batches(df)) is not None:
+            schema = pa.schema(
+                [(each.name, arrow_type(each.dataType, each.name)) for each in df.schema]
+            )
+            if (straight := jvm_batches(df, schema)) is not None:
                 return straight
         return packed_batches(df, CHUNK_BYTES)
 

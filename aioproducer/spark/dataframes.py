@@ -1,26 +1,21 @@
 """DataFrames made ready for a sink: rows in the tasks of their Kafka partitions, encoded columns.
 
-In Spark Classic, Kafka's hash of keys is an expression of the JVM, so that no Python worker has to
-run: Spark comes with Commons Codec, whose ``MurmurHash2`` has the algorithm and the seed of Kafka's
-``Utils.murmur2``.
+In Spark Classic the JVM computes Kafka's hash of keys, so that no Python worker has to run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import (  # type: ignore[attr-defined]
     arrow_udf,
     coalesce,
     col,
     lit,
-    octet_length,
     pmod,
     xxhash64,
 )
@@ -28,56 +23,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from aioproducer.engine.records.arrow import murmur2_partitions
 from aioproducer.errors import ConfigError
+from aioproducer.spark.internals import jvm_murmur2
 from aioproducer.spark.plan import Option, SinkPlan, option_texts, types_of
 from aioproducer.spark.planning import plan_typed_rows
 from aioproducer.spark.rows import by_topic
 from aioproducer.spark.typed_columns import check_format_names
 from aioproducer.spark.worker_start import start_worker
-
-_HASH: Final = "org.apache.commons.codec.digest.MurmurHash2"
-_KNOWN: Final = (b"foobar", -790332482)
-"""A key and its hash. Source: Kafka's ``UtilsTest.testMurmur2``."""
-
-
-def jvm_murmur2(spark: SparkSession, key: Column) -> Column | None:
-    """The hash of a binary column as an int, null for a null; None: this Spark can't compute it.
-
-    Spark Connect has no such expressions, and other versions of Spark may have other methods.
-    """
-    context: Any = getattr(spark, "sparkContext", None)
-    if context is None:
-        return None
-    try:
-        if not _is_kafkas(attrgetter(_HASH)(context._jvm)):
-            return None
-        return _static_call(context._jvm, [key, octet_length(key)])
-    except (Py4JError, TypeError, ImportError):  # a class that does not exist can't be called
-        return None
-
-
-def _is_kafkas(java_class: Any) -> bool:
-    key, hashed = _KNOWN
-    return bool(java_class.hash32(key, len(key)) == hashed)
-
-
-def _static_call(jvm: Any, arguments: list[Any]) -> Column:
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    sql = jvm.org.apache.spark.sql
-    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-    call = sql.catalyst.expressions.objects.StaticInvoke(
-        jvm.java.lang.Class.forName(_HASH),
-        sql.types.DataType.fromDDL("int"),
-        "hash32",
-        to_seq([sql.classic.ExpressionUtils.expression(each._jc) for each in arguments]),
-        to_seq([]),  # the types are those of the arguments
-        True,  # a null has no hash,
-        True,  # and nothing else is null
-        True,  # deterministic
-        jvm.scala.Option.empty(),
-    )
-    return ClassicColumn(sql.classic.ExpressionUtils.column(call))
-
 
 _POSITIVE: Final = 0x7FFFFFFF
 """Source: ``Utils.toPositive`` of Kafka."""

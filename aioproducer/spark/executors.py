@@ -39,10 +39,11 @@ from aioproducer.spark.exactly_once import (
     begin,
     commit,
 )
+from aioproducer.spark.internals import QUERY_PROPERTY
 from aioproducer.spark.plan import Guarantee, Option, SinkPlan, check_names, option_texts
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.task import QUERY, batch_of, run_task
+from aioproducer.spark.task import batch_of, run_task
 
 logger = plain_logger(__name__)
 
@@ -121,7 +122,7 @@ def foreach_batch(
     """
 
     def publish(batch: DataFrame, batch_id: int) -> None:
-        if is_exactly_once and not _local_property(batch)(QUERY):
+        if is_exactly_once and not _local_property(batch)(QUERY_PROPERTY):
             raise IllegalStateError(
                 "foreach_batch() with exactly_once needs the id of its streaming "
                 "query, which Spark provides neither with PYSPARK_PIN_THREAD=false nor with Spark "

@@ -3,7 +3,7 @@
 This only uses public methods of Spark, so it works with Spark Connect. A row that comes as an
 object costs several microseconds; a packed batch is a copy of memory. The executors need pyarrow
 for it, and nothing of this package. The result, :class:`PartitionBatches`, is also that of
-``jvm_batches.py``.
+``internals.jvm_batches()``.
 """
 
 from __future__ import annotations

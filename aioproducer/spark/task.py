@@ -43,6 +43,7 @@ from aioproducer.spark.exactly_once import (
     names_permissions,
     tells_what_may_pass,
 )
+from aioproducer.spark.internals import BATCH_PROPERTY, HIDE_TRACEBACK, QUERY_PROPERTY
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.producer_pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
@@ -64,8 +65,6 @@ from aioproducer.sync import Producer
 
 logger = plain_logger(__name__)
 
-_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
-"""Source: ``handle_worker_exception()`` of ``pyspark.util``."""
 _AT_ONCE: Final = 8 * 1024 * 1024
 """Bytes of rows that are sent by one call; the next ones are read meanwhile."""
 
@@ -87,7 +86,7 @@ def reason_first() -> Iterator[None]:
         yield
     except ProducerError:
         logger.debug("the write failed", exc_info=True)
-        os.environ[_HIDE_TRACEBACK] = "1"
+        os.environ[HIDE_TRACEBACK] = "1"
         raise
 
 
@@ -350,15 +349,10 @@ def _not_written(topic: str, failed: int, of: int, error: BaseException) -> Rows
     )
 
 
-_BATCH: Final = "streaming.sql.batchId"
-QUERY: Final = "sql.streaming.queryId"
-"""The local property in which Spark has the id of the streaming query."""
-
-
 def batch_of(plan: SinkPlan, local_property: Callable[[str], str | None]) -> Batch | None:
     """The write's batch, by its own number or as a micro-batch; None: no number, and no marker."""
-    query = local_property(QUERY) or ""
-    micro_batch = local_property(_BATCH) if query else None
+    query = local_property(QUERY_PROPERTY) or ""
+    micro_batch = local_property(BATCH_PROPERTY) if query else None
     number = micro_batch if plan.batch_id is None else plan.batch_id
     return None if number is None else Batch(int(number), query)
 

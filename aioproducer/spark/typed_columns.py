@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     CalendarIntervalType,
@@ -33,6 +32,7 @@ from pyspark.sql.types import (
 
 from aioproducer.config.properties import BUILT_IN, Reference
 from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.spark.internals import to_arrow_type
 
 if TYPE_CHECKING:
     from aioproducer.engine.columnar import RowEncoder

@@ -142,6 +142,57 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     assert reading - shells <= core | waits | called_by_applications
 
 
+PUBLIC_IN_PYSPARK = {
+    "pyspark",
+    "pyspark.accumulators",
+    "pyspark.errors",
+    "pyspark.sql",
+    "pyspark.sql.datasource",
+    "pyspark.sql.functions",
+    "pyspark.sql.streaming.query",
+    "pyspark.sql.types",
+}
+
+
+def private_in_pyspark(source: str) -> set[str]:
+    """The modules and attributes in ``source`` that are not in PySpark's public API."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = {node.module}
+        elif isinstance(node, ast.Import):
+            modules = {each.name for each in node.names}
+        elif isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            found |= {node.attr} - ({node.attr} if owner in ("self", "cls") else {"_core"})
+            continue
+        else:
+            continue
+        theirs = {each for each in modules if each.split(".")[0] in ("py4j", "pyspark")}
+        found |= theirs - PUBLIC_IN_PYSPARK
+    return found
+
+
+def test_names_of_pyspark_that_are_not_public_stand_in_one_module() -> None:
+    paths = [*(PACKAGE / "spark").glob("*.py"), ROOT / "pyspark_aioproducer.py"]
+    using = {path.stem for path in paths if private_in_pyspark(path.read_text("utf-8"))}
+    assert using == {"internals"}  # tests/spark/test_internals.py tries them
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from py4j.protocol import Py4JError",
+        "import pyspark.core.rdd",
+        "spark.sparkContext._jvm.java",
+        "def f(): return df._jdf",
+    ],
+)
+def test_a_name_that_is_not_public_is_noticed(line: str) -> None:
+    assert len(private_in_pyspark(line)) == 1
+    assert not private_in_pyspark("from pyspark.sql import Row\nself._sc, producer._core.config")
+
+
 def test_only_one_place_makes_tasks() -> None:
     """An application's factory of eager tasks would run them before their owner has them."""
     starting = {

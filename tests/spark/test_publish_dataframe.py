@@ -33,7 +33,7 @@ from aioproducer.spark import (
     PublishProgress,
     WriteReport,
     arrow_chunks,
-    jvm_batches,
+    internals,
     publish_dataframe,
     rich_progress,
 )
@@ -211,7 +211,7 @@ async def test_a_jvm_without_the_methods_for_arrow(
 ) -> None:
     """Executors pack the rows then, as they do with Spark Connect."""
     monkeypatch.setattr(
-        jvm_batches, "_arrow_batches", lambda df: df._jdf.queryExecution().thereIsNoSuchMethod()
+        internals, "_arrow_batches", lambda df: df._jdf.queryExecution().thereIsNoSuchMethod()
     )
     cluster.create_topics({"packed": 1})
     seen: list[PublishProgress] = []

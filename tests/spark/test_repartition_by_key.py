@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from aioproducer.engine.partitioning import murmur2_partition
-from aioproducer.spark import dataframes, repartition_by_key
+from aioproducer.spark import internals, repartition_by_key
 
 pytestmark = pytest.mark.spark
 
@@ -31,9 +31,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The place where partitions are computed: Python, unless the JVM has Kafka's hash."""
     name: str = request.param
     if name == "python: no class":
-        monkeypatch.setattr(dataframes, "_HASH", "org.apache.commons.codec.digest.NoSuchHash")
+        monkeypatch.setattr(internals, "_HASH", "org.apache.commons.codec.digest.NoSuchHash")
     elif name == "python: another hash":
-        monkeypatch.setattr(dataframes, "_KNOWN", (b"foobar", 1))
+        monkeypatch.setattr(internals, "_KNOWN", (b"foobar", 1))
     return name
 
 
