@@ -13,10 +13,11 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, cast
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -221,6 +222,10 @@ class FakeWriter:
 
     start = save
 
+    def foreachBatch(self, write: Callable[[object, int], None]) -> MagicMock:  # noqa: N802
+        write(MagicMock(), 0)
+        return MagicMock()
+
 
 COLUMNS: Final = {"key": "string", "value": "string"}
 
@@ -234,6 +239,7 @@ class FakeBuilder:
     """``SparkSession.builder``, and a session."""
 
     streams = SimpleNamespace(addListener=lambda _: None)
+    readStream = MagicMock()  # noqa: N815
 
     def master(self, _: str) -> FakeBuilder:
         return self
@@ -272,12 +278,15 @@ def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(spark, "run_stream", lambda start: start())
     monkeypatch.setattr(spark, "register", lambda _: {})
     names: dict[str, Any] = {"df": SimpleNamespace(selectExpr=lambda *_: names["df"])}
-    session = SimpleNamespace(SparkSession=SimpleNamespace(builder=FakeBuilder()))
+    session = SimpleNamespace(builder=FakeBuilder())
+    sql = SimpleNamespace(Column=object, DataFrame=object, SparkSession=session)
     monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))
-    monkeypatch.setitem(sys.modules, "pyspark.sql", cast("ModuleType", session))
+    monkeypatch.setitem(sys.modules, "pyspark.sql", cast("ModuleType", sql))
+    monkeypatch.setitem(sys.modules, "pyspark.sql.functions", MagicMock())
     found = [each for each in blocks(page, "python") if "spark" in each.text or "df." in each.text]
     for block in found:
         names["df"].write, names["df"].writeStream = FakeWriter(planned), FakeWriter(planned)
+        FakeBuilder.readStream.format().option().load().writeStream = FakeWriter(planned)
         exec(compiled(page, block), dict(names))
     assert len(planned) == sum("topic" in each.text for each in found)
 
