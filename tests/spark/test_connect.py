@@ -21,7 +21,7 @@ from benchmarks.spark import sessions
 from benchmarks.spark.connect_server import connect_server
 from benchmarks.spark.standalone import StandaloneCluster
 from tests.kafka.transactional import committed
-from tests.spark.shipped import an_environment
+from tests.spark.shipped import an_archive
 from tests.spark.sink import Sink, add_file, forget_last_commit, make_sink
 
 pytestmark = [
@@ -177,7 +177,7 @@ async def test_who_registers_is_told_nothing(client: Client, sink: Sink) -> None
 
 
 async def test_an_archive_reaches_tasks(client: Client, sink: Sink, tmp_path: Path) -> None:
-    shipped = str(an_environment(tmp_path))
+    shipped = str(an_archive(tmp_path))
     prefix = client.ask("write_from_archive", options=sink.options, rows=ROWS, archive=shipped)
     assert prefix.endswith("/shipped")
     assert await sink.committed() == list(range(ROWS))

@@ -30,7 +30,6 @@ from aioproducer.testing.kafka_cluster import KafkaCluster
 from benchmarks.spark.standalone import StandaloneCluster
 from tests.kafka.transactional import read
 from tests.spark.conftest import EXECUTOR_VARIABLE
-from tests.spark.shipped import an_environment
 from tests.spark.sink import (
     Sink,
     add_file,
@@ -165,18 +164,3 @@ async def test_a_variable_of_the_executors(sink: Sink, spark: SparkSession) -> N
     with pytest.raises(PySparkException, match=r"the driver, which begins and commits") as caught:
         sink.write(numbers(spark, 10), **{"kafka.acks": options["kafka.acks"]})
     assert f"{EXECUTOR_VARIABLE}, which is not set in this process" in str(caught.value)
-
-
-async def test_executors_with_the_python_of_an_archive(
-    sink: Sink, spark: SparkSession, spark_cluster: StandaloneCluster, tmp_path: Path
-) -> None:
-    """The setting is for tasks alone: the driver has no such file."""
-    archive = an_environment(tmp_path)
-    spark.sparkContext.addArchive(f"{archive}#shipped")
-    session = spark.newSession()
-    session.conf.set("spark.sql.execution.pyspark.python", "./shipped/bin/python")
-    sink.write(repartition_by_key(keyed(session), partitions=4, tasks=2))
-    assert await sink.committed() == list(range(ROWS))
-    used = {each.cmdline()[0] for each in spark_cluster.executor_pythons()}
-    assert "./shipped/bin/python" in used
-    assert not Path("shipped").exists()

@@ -380,6 +380,19 @@ def test_a_query_is_restarted_after_brokers_were_away(
     assert len(values(cluster, topic)) == 5
 
 
+def test_real_time_mode_takes_no_sink_in_python(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    """If a version of Spark takes one, the page is out of date."""
+    rows = spark.readStream.format("rate").load().selectExpr("string(value) as value")
+    writer: Any = rows.writeStream.format("aioproducer").outputMode("update").option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    jvm: Any = spark._jvm
+    writer._jwrite.trigger(jvm.org.apache.spark.sql.streaming.Trigger.RealTime(5_000))
+    with pytest.raises(PySparkException, match=r"OPERATOR_OR_SINK_NOT_IN_ALLOWLIST.*PythonTable"):
+        writer.start()
+
+
 def test_a_micro_batch_that_can_not_be_written_ends_the_query_with_the_reason(
     words: DataFrame, cluster: MockCluster, topic: str, tmp_path: Path
 ) -> None:
