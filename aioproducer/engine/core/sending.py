@@ -359,7 +359,7 @@ class SendPipeline:
         except ProducerError as error:
             self.refused(taken, error)
             if self._transactions is not None and not over_capacity:  # send_many() does at its end
-                self._transactions.record_refused(error)
+                self._transactions.record_failed(error, refused=True)
             raise
 
     def put_taken(

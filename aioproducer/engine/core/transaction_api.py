@@ -343,33 +343,24 @@ class TransactionApi:
         if self.manager.joined and self.manager.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
             raise self.manager.refusal(doing)
 
-    def record_failed(self, error: ProducerError) -> None:
-        """Fail the open transaction: no call has raised the error of a failed record."""
-        if self.manager.state is State.IN_TRANSACTION:
-            self.manager.delivery_failed(error)
-            self.changed()
+    def record_failed(self, error: ProducerError, *, refused: bool = False) -> None:
+        """A record of the open transaction has failed, and no call has raised its ``error``.
 
-    def record_refused(self, error: ProducerError) -> None:
-        """Note that ``send()`` raises ``error``, which its caller may swallow."""
+        ``refused``: ``send()`` raises it, and its caller may swallow it.
+        """
         if self.manager.state is State.IN_TRANSACTION:
-            self.manager.record_refused(error)
+            self.manager.delivery_failed(error, refused=refused)
             self.changed()
-
-    @property
-    def open(self) -> bool:
-        """True if the producer's end would leave a transaction open now."""
-        return self.manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
 
     def leave(self) -> None:
-        """Abort the open transaction of a closed producer, unless another producer ends it."""
-        if self.open and not self.manager.joined:
+        """The producer is closed: see :meth:`TransactionManager.leave`."""
+        if self.manager.leave():
             logger.warning(
                 "%s: closed in a transaction, which is aborted",
                 self.manager,
                 transactional_id=self.manager.handle.transactional_id,
             )
             self._left_open = True
-            self.manager.abort().acknowledged = True
             self.changed()
         self._sender.wake()
 
@@ -409,7 +400,7 @@ class TransactionApi:
     def _is_to_be_ended(self, number: int) -> bool:
         """True if this transaction is the present one, and no call has begun to end it."""
         present = self.manager.begun == number and not self.manager.joined
-        return present and (self.open or self.manager.state is State.FATAL_ERROR)
+        return present and (self.manager.is_open or self.manager.state is State.FATAL_ERROR)
 
     def _is_unacknowledged_commit(self, number: int) -> bool:
         ending = self.manager.ending
@@ -420,7 +411,7 @@ class TransactionApi:
         try:
             await self.commit(None)
         except ProducerError as error:
-            if self.open:
+            if self.manager.is_open:
                 await self._abort_after(error)
             raise
 

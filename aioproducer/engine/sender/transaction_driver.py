@@ -95,22 +95,14 @@ class TransactionDriver(Requester):
 
     @property
     def idle(self) -> bool:
-        """True if no transaction is being ended, and none is to be."""
+        """True if no transaction is being ended."""
         ending = (TransactionState.COMMITTING, TransactionState.ABORTING)
-        return self._manager.state not in ending and not self._must_abort
-
-    @property
-    def _must_abort(self) -> bool:
-        """True if a transaction can only be aborted, and no caller will do it."""
-        failed = self._manager.state is TransactionState.ABORTABLE_ERROR
-        return failed and self._accumulator.closing and not self._manager.joined
+        return self._manager.state not in ending
 
     def step(self, now: float) -> None:
         """Send the next requests, discard records of aborts."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
-        if self._must_abort:
-            manager.abort_failed()
         discard_error = manager.discard_error
         if discard_error is not None:
             self._completer.abort(discard_error, now, unsent_only=True)

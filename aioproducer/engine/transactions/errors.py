@@ -1,4 +1,4 @@
-"""The errors of calls that a transactional producer refuses, with advice. No I/O."""
+"""The errors that end a transaction, and those of calls that its producer refuses. No I/O."""
 
 from __future__ import annotations
 
@@ -35,29 +35,39 @@ _ADVICE: Final = {
     State.FATAL_ERROR: "close the producer",
 }
 
-MISUSE: Final = (
+_MISUSE: Final = (
     SerializationError,
     InvalidTopicError,
     InvalidPartitionError,
     InvalidTimestampError,
 )
-"""The errors about wrong arguments of ``send()``: Java throws them, too, and the transaction
-continues without the record."""
+"""The errors about wrong arguments of ``send()``."""
 
-DELIBERATE: Final = (TransactionAbortedError, ProducerClosedError, ProducerBrokenError)
+_DELIBERATE: Final = (TransactionAbortedError, ProducerClosedError, ProducerBrokenError)
 """The errors of records that were discarded on purpose, or that nobody is there to send."""
 
 
-def is_fatal(error: ProducerError) -> bool:
-    """True if no transaction of the producer survives a batch that failed with ``error``."""
-    if isinstance(error, KafkaError) and error.disposition is Disposition.FATAL:
-        return True
-    return isinstance(error, UnsupportedVersionError)
+def state_after(error: ProducerError, *, refused: bool = False) -> State | None:
+    """The state of a transaction with a record that failed with ``error``; None: it goes on.
+
+    ``refused``: ``send()`` raised ``error`` instead of taking the record. After wrong arguments its
+    caller may send another record instead. Any other refusal (no memory, too large) leaves a gap,
+    so the transaction can't be committed. Source: ``KafkaProducer.doSend`` and
+    ``TransactionManager.maybeTransitionToErrorState``.
+    """
+    if isinstance(error, _DELIBERATE) or (refused and isinstance(error, _MISUSE)):
+        return None
+    fatal = isinstance(error, KafkaError) and error.disposition is Disposition.FATAL
+    if fatal or isinstance(error, UnsupportedVersionError):
+        return State.FATAL_ERROR
+    return State.ABORTABLE_ERROR
 
 
 def is_its_own(error: ProducerError) -> bool:
     """True if a record failed with ``error`` by itself, and not because its transaction ended."""
-    return not isinstance(error, (*DELIBERATE, FatalTransactionError)) and not is_fatal(error)
+    if isinstance(error, FatalTransactionError):
+        return False
+    return state_after(error) is State.ABORTABLE_ERROR
 
 
 def wrong_state(subject: object, doing: str, state: State) -> IllegalStateError:

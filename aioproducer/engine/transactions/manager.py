@@ -90,9 +90,7 @@ def failed_for_good(who: object, handle: TransactionHandle, error: ProducerError
     )
 
 
-def closed_after_failure(
-    who: object, handle: TransactionHandle, error: ProducerError | None
-) -> None:
+def closed_after_failure(who: object, handle: TransactionHandle, error: ProducerError) -> None:
     """The producer was closed when its transaction could only be aborted."""
     logger.error(
         "%s: closed when its transaction had failed: %s",
@@ -147,6 +145,8 @@ class TransactionManager(RequestSource):
         """A failure happened in the epoch: the next transaction needs another one."""
         self._end_on_its_way = False
         """The last request that was sent is an EndTxn."""
+        self._left = False
+        """The producer is closed: no caller aborts a transaction that fails."""
         if joined is not None:
             self.handle = joined
             sequence_numbers.begin_epoch(joined.producer_id, joined.epoch)
@@ -189,10 +189,19 @@ class TransactionManager(RequestSource):
         self.ending = Ending(committed=False)
         return self.ending
 
-    def abort_failed(self) -> None:
-        """Abort a transaction that can only be aborted, and whose producer is closed."""
-        closed_after_failure(self, self.handle, self.error)
+    @property
+    def is_open(self) -> bool:
+        """True if a transaction is open, and no call has begun to end it."""
+        return self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+
+    def leave(self) -> bool:
+        """The producer is closed: its transaction is aborted, now or as soon as its commit fails,
+        unless another producer ends it. True: it is aborted now."""
+        self._left = not self.joined
+        if not (self._left and self.is_open):
+            return False
         self.abort().acknowledged = True
+        return True
 
     def hand_out(self, *, over: bool = False) -> TransactionHandle:
         """The open transaction, for others to write into it.
@@ -284,24 +293,13 @@ class TransactionManager(RequestSource):
         """True if ``topic_partition`` is in the transaction."""
         return self.transaction is not None and self.transaction.contains(topic_partition)
 
-    def delivery_failed(self, error: ProducerError) -> None:
-        """A record was not delivered: the transaction can't be committed."""
-        if isinstance(error, errors.DELIBERATE):
-            return
-        if errors.is_fatal(error):
-            self.fail(error)
-        else:
-            self._require_abort(error)
-
-    def record_refused(self, error: ProducerError) -> None:
-        """``send()`` raised ``error`` instead of taking a record.
-
-        A caller that meets :data:`errors.MISUSE` may send another record instead. Any other
-        refusal (no memory, too large) leaves a gap, so the transaction can't be committed. Source:
-        ``KafkaProducer.doSend`` and ``TransactionManager.maybeTransitionToErrorState``.
-        """
-        if not isinstance(error, errors.MISUSE):
-            self.delivery_failed(error)
+    def delivery_failed(self, error: ProducerError, *, refused: bool = False) -> None:
+        """A record failed, or ``send()`` ``refused`` it: see :func:`errors.state_after`."""
+        match errors.state_after(error, refused=refused):
+            case State.FATAL_ERROR:
+                self.fail(error)
+            case State.ABORTABLE_ERROR:
+                self._require_abort(error)
 
     def numbers_lost(self) -> None:
         """A numbered batch was given up, so the numbers after it no longer fit."""
@@ -492,6 +490,9 @@ class TransactionManager(RequestSource):
             if self.state is State.COMMITTING and self.ending is not None:
                 self.ending.fail(error)
             self._go(State.ABORTABLE_ERROR)
+            if self._left:
+                closed_after_failure(self, self.handle, error)
+                self.abort().acknowledged = True
 
     def fail(self, error: ProducerError) -> None:
         """The producer can't continue."""

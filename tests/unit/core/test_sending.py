@@ -68,7 +68,8 @@ class Transactions:
         if not self.is_open:
             raise IllegalStateError("no transaction")
 
-    def record_refused(self, error: ProducerError) -> None:
+    def record_failed(self, error: ProducerError, *, refused: bool = False) -> None:
+        assert refused
         self.refused.append(error)
 
 

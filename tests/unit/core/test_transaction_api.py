@@ -573,7 +573,7 @@ async def test_a_producer_that_is_closed_in_a_transaction_aborts_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     calls = await opened()
-    assert calls.open
+    assert calls.manager.is_open
     with caplog.at_level(logging.WARNING):
         calls.leave()
     assert calls.manager.state is S.ABORTING
@@ -582,7 +582,7 @@ async def test_a_producer_that_is_closed_in_a_transaction_aborts_it(
     calls.leave()
     assert calls.wakes == wakes + 1, "twice is once"
     calls.sender_runs()
-    assert not calls.open
+    assert not calls.manager.is_open
 
 
 async def test_one_that_has_joined_leaves_the_transaction_open() -> None:

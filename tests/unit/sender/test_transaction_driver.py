@@ -354,9 +354,9 @@ async def test_a_commit_that_fails_while_the_producer_closes_is_aborted_before_i
         world.manager.begin()
         await written(world)
         world.manager.commit()
-        world.accumulator.close()
+        world.manager.leave()
         world.manager.delivery_failed(ProducerError("refused"))
-        assert world.manager.state is S.ABORTABLE_ERROR
+        assert world.manager.state is S.ABORTING
         assert not requester(world).idle, "the abort is still to be sent"
 
 
