@@ -31,6 +31,8 @@ METRICS = {
     # From the call to the confirmation, where every record is awaited.
     "p50_ms": Metric("p50 ms", ".3f", ratio="p50"),
     "p99_ms": Metric("p99 ms", ".3f", ratio="p99"),
+    # The median micro-batch of a stream: the part of it in which its rows are written.
+    "add_batch_ms": Metric("addBatch ms", ".0f", ranged=True),
     # A task that does nothing, in the same process: its start and its end.
     "task_us": Metric("CPU-µs/task", ".2f"),
     # How late the event loop was.

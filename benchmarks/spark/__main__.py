@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options,
         ["pyspark", "pyarrow", "confluent-kafka"],
         brokers=plan.brokers,
-        seconds=len(plan.loads) * plan.rounds * len(plan.able()) * _RUN_SECONDS,
+        seconds=sum(map(plan.runs, plan.loads)) * _RUN_SECONDS,
     )
     runs, sections = _collect(plan, console)
     print(f"\nwritten to {measurement.write(sections)}")
@@ -54,7 +54,8 @@ def _collect(plan: Plan, console: Console) -> tuple[list[Run], list[Section]]:
     with console.status("starting") as status:
         for run in run_all(plan, started=status.update):
             runs.append(run)
-            if len(runs) % (len(plan.able()) * plan.rounds) == 0:
+            of_load = sum(each.workload == run.workload for each in runs)
+            if of_load == plan.runs(LOADS[run.workload]):
                 sections.append(_section(plan, run.workload, runs))
                 print_sections(sections[-1:], console)
                 sys.stdout.flush()
@@ -64,7 +65,7 @@ def _collect(plan: Plan, console: Console) -> tuple[list[Run], list[Section]]:
 def _section(plan: Plan, name: str, runs: Sequence[Run]) -> Section:
     load = LOADS[name]
     summaries = [summary for summary in summarise(runs) if summary.workload == name]
-    return describe(load, plan.able(), summaries, plan.rows or load.records)
+    return describe(load, plan.able(load), summaries, plan.rows or load.records)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,6 +18,10 @@ BROKERS: Final[Mapping[str, Callable[[], AbstractContextManager[Serving]]]] = {
     "mock": mock_brokers,
 }
 
+MICRO_BATCHES: Final = Workload("micro_batches", "a stream of 1,000 rows a micro-batch", 100_000)
+"""``p50`` and ``p99`` are times of micro-batches."""
+ROWS_PER_BATCH: Final = 1_000
+
 LOADS: Final = {
     load.name: load
     for load in (
@@ -31,6 +35,7 @@ LOADS: Final = {
             key_bytes=16,
             partitions=12,
         ),
+        MICRO_BATCHES,
     )
 }
 
@@ -51,43 +56,49 @@ class Contender:
     """False: it only makes the rows, which nobody can be faster than."""
     transactional: bool = False
     """Whether it adds markers to the log."""
+    streams: bool = False
+    """Whether it writes streams, too."""
 
 
 # Large batches, as somebody sets them who loads much at once; nobody compresses.
 _TUNED: Final[Settings] = {"linger.ms": 5, "batch.size": 262_144}
-
-
-def _kafka(settings: Settings) -> Settings:
-    return {f"kafka.{name}": value for name, value in settings.items()}
+TUNED: Final[Settings] = {f"kafka.{name}": value for name, value in _TUNED.items()}
+"""The same for a sink of Spark."""
 
 
 CONTENDERS: Final = {
     contender.name: contender
     for contender in (
-        Contender("noop", "noop", {}, sends=False),
+        Contender("noop", "noop", {}, sends=False, streams=True),
         # The mock cluster refuses the Java client's version of ApiVersions in a way of its own.
-        Contender("spark", "spark", {}, brokers=("kafka",)),
-        Contender("aioproducer", "aioproducer", {}, peer="spark"),
-        Contender("publish_dataframe", "publish_dataframe", {"batch.size": 262_144}, peer="spark"),
+        Contender("spark", "spark", {}, brokers=("kafka",), streams=True),
+        Contender("aioproducer", "aioproducer", {}, peer="spark", streams=True),
+        Contender(
+            "publish_dataframe",
+            "publish_dataframe",
+            {"batch.size": 262_144},
+            peer="spark-tuned",
+        ),
         Contender("confluent", "confluent", {}, peer="spark"),
         Contender(
             "exactly_once",
             "exactly_once",
             {"delivery.guarantee": "exactly_once", "sink.id": "benchmark"},
-            peer="spark",
+            peer="spark-tuned",
             brokers=("kafka",),
             transactional=True,
+            streams=True,
         ),
         Contender(
             "exactly_once-2-tasks",
             "exactly_once",
             {"delivery.guarantee": "exactly_once", "sink.id": "benchmark", "tasks": 2},
-            peer="spark",
+            peer="spark-tuned",
             brokers=("kafka",),
             transactional=True,
         ),
-        Contender("spark-tuned", "spark", _kafka(_TUNED), brokers=("kafka",)),
-        Contender("aioproducer-tuned", "aioproducer", _kafka(_TUNED), peer="spark-tuned"),
+        Contender("spark-tuned", "spark", TUNED, brokers=("kafka",)),
+        Contender("aioproducer-tuned", "aioproducer", TUNED, peer="spark-tuned"),
         Contender("confluent-tuned", "confluent", _TUNED, peer="spark-tuned"),
     )
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.metrics import METRICS
 from benchmarks.report import Section, say_median, say_range
 from benchmarks.spark.plan import Contender
-from benchmarks.summary import Summary
+from benchmarks.summary import Spread, Summary
 from benchmarks.workloads import Workload
 
 
@@ -54,7 +54,10 @@ def _row(summary: Summary, measured: Sequence[str]) -> tuple[str, ...]:
 def _ratios(contenders: Sequence[Contender], by_name: Mapping[str, Summary]) -> Iterator[str]:
     """Each to Spark's own sink: medians, and the best rounds, which noise disturbs least."""
     for contender in contenders:
-        mine, peer = by_name[contender.name].numbers, by_name.get(contender.peer or "")
+        if contender.peer is None:
+            continue
+        mine = by_name[contender.name].numbers
+        peer = by_name.get(contender.peer) or by_name.get("spark")
         if peer is None or not mine or not peer.numbers:
             continue
         rate, other_rate = mine["records_per_second"], peer.numbers["records_per_second"]
@@ -64,7 +67,15 @@ def _ratios(contenders: Sequence[Contender], by_name: Mapping[str, Summary]) -> 
             f"{rate.median / other_rate.median:.2f} x rows/s (best rounds "
             f"{rate.high / other_rate.high:.2f}), "
             f"{cpu.median / other_cpu.median:.2f} x CPU (best {cpu.low / other_cpu.low:.2f})"
+            f"{_batch_ratio(mine, peer.numbers)}"
         )
+
+
+def _batch_ratio(mine: Mapping[str, Spread], peer: Mapping[str, Spread]) -> str:
+    """Of a micro-batch; nothing, if there are none."""
+    if "p50_ms" not in mine or "p50_ms" not in peer:
+        return ""
+    return f", {mine['p50_ms'].median / peer['p50_ms'].median:.2f} x p50"
 
 
 def _say_settings(contender: Contender) -> str:

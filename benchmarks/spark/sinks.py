@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import Final
+from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as ConfluentProducer
@@ -14,16 +17,23 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.avro import functions as avro_functions
 from pyspark.sql.functions import concat, lit
+from pyspark.sql.functions import to_json as sql_to_json
 
 from aioproducer import Producer, ProducerConfig
 from aioproducer.spark import encode_columns as encode
 from aioproducer.spark import publish_dataframe as publish
 from aioproducer.spark import repartition_by_key
 from benchmarks.clients import Settings
+from benchmarks.measure import Numbers
+from benchmarks.spark.plan import Contender
+from benchmarks.summary import percentile
 
 _ROWS_PER_POLL: Final = 100
 _FULL_QUEUE_WAIT: Final = 0.01
 _URL: Final = "schema.registry.url"
+_LOOK_EVERY: Final = 1  # seconds
+_STREAMED: Final = {"noop": "noop", "spark": "kafka"}
+"""Spark's names of formats that write streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,32 @@ Sink = Callable[[DataFrame, Target, Settings], None]
 def noop(rows: DataFrame, _target: Target, _settings: Settings) -> None:
     """Make the rows and forget them."""
     rows.write.format("noop").mode("overwrite").save()
+
+
+def stream(rows: DataFrame, target: Target, contender: Contender, batches: int) -> Numbers:
+    """Write micro-batches, ``batches`` of them or a few more. Returns their times."""
+    options = {name: str(value) for name, value in contender.settings.items()}
+    options |= {"kafka.bootstrap.servers": target.bootstrap_servers, "topic": target.topic}
+    if contender.transactional:
+        options["sink.id"] = f"benchmark-{uuid4()}"  # of this query
+    source = _STREAMED.get(contender.sink, "aioproducer")
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = rows.writeStream.format(source).options(checkpointLocation=checkpoint, **options)
+        query = writer.start()
+        try:
+            while (last := query.lastProgress) is None or last.batchId < batches:
+                if query.awaitTermination(_LOOK_EVERY):
+                    raise RuntimeError(f"the query has ended: {query.exception()}")
+            progress = [each for each in query.recentProgress if each.batchId < batches]
+        finally:
+            query.stop()
+    durations = [each.durationMs for each in progress]
+    whole = sorted(each["triggerExecution"] for each in durations)
+    return {
+        "p50_ms": percentile(whole, 0.50),
+        "p99_ms": percentile(whole, 0.99),
+        "add_batch_ms": median(each["addBatch"] for each in durations),
+    }
 
 
 def aioproducer(rows: DataFrame, target: Target, settings: Settings) -> None:
@@ -131,9 +167,16 @@ def to_avro(rows: DataFrame, target: Target, settings: Settings) -> None:
     _sink(rows.select(value.alias("value")), str(settings["format"]), target, others)
 
 
+def to_json(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """Spark's own encoder of JSON, and any sink."""
+    others = {name: each for name, each in settings.items() if name != "format"}
+    value = sql_to_json("value").alias("value")
+    _sink(rows.select(value), str(settings["format"]), target, others)
+
+
 def encode_columns(rows: DataFrame, target: Target, settings: Settings) -> None:
-    """Our encoder of Avro, and any sink."""
-    formats = {"value.format": "avro", _URL: str(settings[_URL])}
+    """Our encoder, and no sink."""
+    formats = {name: str(value) for name, value in settings.items()}
     noop(encode(rows, target.topic, **formats), target, {})
 
 
@@ -156,6 +199,6 @@ SINKS: Final[Mapping[str, Sink]] = {
     sink.__name__: sink
     for sink in (
         *(noop, aioproducer, exactly_once, spark, publish_dataframe, confluent),
-        *(to_avro, encode_columns),
+        *(to_avro, to_json, encode_columns),
     )
 }

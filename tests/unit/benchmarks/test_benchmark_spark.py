@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.spark.cpu import Ledger, Seen, Used
-from benchmarks.spark.plan import CONTENDERS, LOADS
+from benchmarks.spark.plan import CONTENDERS, LOADS, MICRO_BATCHES
 from benchmarks.spark.report import describe
-from benchmarks.spark.run import why_void
+from benchmarks.spark.run import Plan, why_void
 from benchmarks.summary import Run, summarise
 
 DRIVER, JVM, WORKER = 1, 2, 4
@@ -50,7 +52,7 @@ def test_an_id_that_is_used_again_is_another_process() -> None:
     ],
 )
 def test_a_run_counts_only_if_the_logs_have_its_rows(name: str, in_log: int, counts: bool) -> None:
-    void = why_void(CONTENDERS[name], 100, in_log, partitions=6)
+    void = why_void(CONTENDERS[name], 100, in_log, markers=6)
     assert (void is None) == counts
     assert void is None or str(in_log) in void
 
@@ -58,6 +60,30 @@ def test_a_run_counts_only_if_the_logs_have_its_rows(name: str, in_log: int, cou
 def run(client: str, rate: float, number: int = 1) -> Run:
     numbers = {"records_per_second": rate, "cpu_us_per_record": 1e6 / rate}
     return Run(client, "values", number, 0.1, None, numbers)
+
+
+@pytest.mark.parametrize(("batches", "counts"), [(1, False), (2, True)])
+def test_each_micro_batch_has_markers(batches: int, counts: bool) -> None:
+    void = why_void(CONTENDERS["exactly_once"], 100, 107, markers=6 * batches)
+    assert (void is None) == counts
+
+
+def test_only_some_write_streams() -> None:
+    plan = Plan([MICRO_BATCHES], list(CONTENDERS.values()), 1)
+    able = [each.name for each in plan.able(MICRO_BATCHES)]
+    assert able == ["noop", "spark", "aioproducer", "exactly_once"]
+    assert len(plan.able(LOADS["values"])) == len(CONTENDERS)
+
+
+def test_micro_batches_are_compared_by_their_time() -> None:
+    both = [
+        replace(run(name, 100), numbers={**run(name, 100).numbers, "p50_ms": ms})
+        for name, ms in (("spark", 100), ("exactly_once", 150))
+    ]
+    contenders = [CONTENDERS["spark"], CONTENDERS["exactly_once"]]
+    [ratio] = describe(LOADS["values"], contenders, summarise(both), 5_000).ratios
+    assert ratio.startswith("exactly_once / spark: ")
+    assert ratio.endswith(", 1.50 x p50")
 
 
 def test_each_is_compared_with_sparks_own_sink() -> None:
