@@ -14,7 +14,7 @@ from aioproducer.config.plain_secrets import hidden_properties
 from aioproducer.config.producer_config import PropertiesSource, property_value, read_properties
 from aioproducer.config.properties import CONFIG_PROVIDERS, Providers
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords
-from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
+from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords
 from aioproducer.consumer.workers import ORDERS
 from aioproducer.engine.client.elsewhere import OF_PRODUCERS, refuse_misplaced
 from aioproducer.errors import ConfigError
@@ -58,18 +58,12 @@ class ConsumerOverrides(ConsumerArguments, total=False):
     group_id: str
 
 
-def check_group(group_id: Any, options: ConsumerOptions) -> None:
+def check_group(group_id: Any) -> None:
     """Raise :class:`ConfigError` for what no group takes."""
     if not isinstance(group_id, str) or not group_id.strip():
         raise ConfigError(
             "group_id is the name of the group, a text that is not empty: Consumer('orders', "
             "group_id='billing'). Without a group, read with aioproducer.Reader('orders')"
-        )
-    classic = options.group_protocol == "classic"
-    if classic and options.heartbeat_interval_ms * 3 > options.session_timeout_ms:
-        raise ConfigError(
-            "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
-            "heartbeat must not end the session"
         )
 
 

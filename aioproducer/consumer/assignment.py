@@ -89,9 +89,7 @@ class AssignmentSettings:
     offset_reset: str
     """``auto_offset_reset``: where to begin without an offset of the group."""
     isolation: IsolationLevel
-    longest_work: float
-    """``max_poll_interval_ms``."""
-    heartbeat_interval: float
+    longest_revocation: float
     longest_call: float
     """``max_block_ms``: for offsets that are looked up or committed."""
     auto_commit: Callable[[], bool]
@@ -343,9 +341,7 @@ class Assignment:
         self.hold(partitions, Hold.REVOKED)
         if self.handlers is not None:
             self.handlers.stop(partitions)
-        longest = self._settings.longest_work
-        # A heartbeat reports a rebalance that the coordinator has already begun.
-        longest -= min(2 * self._settings.heartbeat_interval + 1, longest / 2)
+        longest = self._settings.longest_revocation
         bound = PatientTimeout(longest)
         try:
             async with bound:

@@ -205,8 +205,8 @@ class ClassicMember(Member):
         for _ in range(2):
             request = JoinGroup(
                 self.identity,
-                settings.session_timeout,
-                settings.rebalance_timeout,
+                self.session.times.session_ms,
+                self.session.times.rebalance_ms,
                 subscriptions,
             )
             began = self._clock()
@@ -344,7 +344,7 @@ class ClassicMember(Member):
         protocol = kind = ""
         with suppress(ProducerError):
             kinds = GroupKind(self._link.group_id)
-            protocol, kind = await self._link.ask(kinds, self._settings.heartbeat_timeout)
+            protocol, kind = await self._link.ask(kinds, self.session.times.heartbeat_timeout)
         if protocol not in ("", PROTOCOL_TYPE):
             return f"it is a group of the type {protocol!r}, not of consumers; use another group_id"
         if kind == "consumer":
@@ -391,7 +391,7 @@ class ClassicMember(Member):
         The coordinator needs none then. Their answers tell a join that takes long from one that
         waits for a dead coordinator, which the end of the connection ends, too.
         """
-        timeout = self._settings.heartbeat_timeout
+        timeout = self.session.times.heartbeat_timeout
         while True:
             await self._heartbeats.wait()
             if (rest := self._next_heartbeat - self.session.real_clock()) > 0:
@@ -411,7 +411,8 @@ class ClassicMember(Member):
 
     def _restart_heartbeats(self) -> None:
         """Send the next heartbeat an interval from now. Source: Kafka's ``Heartbeat``."""
-        self._next_heartbeat = self.session.real_clock() + self._settings.heartbeat_interval / 1000
+        session = self.session
+        self._next_heartbeat = session.real_clock() + session.times.heartbeat_interval()
         self._heartbeats.set()
 
     def _take_heartbeat(self, code: int, asked: float) -> None:
@@ -434,7 +435,7 @@ class ClassicMember(Member):
         elif asked >= self._contradicted:
             self._link.stop_waiting("the coordinator has ended the join without the member")
         else:
-            patience = self._settings.heartbeat_timeout
+            patience = self.session.times.heartbeat_timeout
             self._contradicted = min(self._contradicted, self.session.real_clock() + patience)
 
     # --- the end -----------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         self._options = ConsumerOptions(**own)
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
         subscription = Subscription(topics, "Consumer")
-        check_group(group_id, self._options)
+        check_group(group_id)
         self._deserializers = deserializers_of(
             key_deserializer, value_deserializer, on_deserialization_error
         )

@@ -32,8 +32,6 @@ from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
 
-_SHORTEST_INTERVAL_MS: Final = 100.0
-"""Milliseconds between heartbeats, whatever the coordinator says."""
 _UNKNOWN_TOPIC_SECONDS: Final = 0.5
 """Seconds from one look for the name of a topic to the next."""
 _LONGEST_SESSION_SECONDS: Final = 60.0
@@ -50,7 +48,7 @@ class ConsumerMember(Member):
             member_id=self._new_id(), generation=JOINING, has_epochs=True
         )
         super().__init__(surroundings._replace(identity=identity))
-        self._interval = self._settings.heartbeat_interval / 1000
+        self._interval = self.session.times.heartbeat_interval()
         """Seconds; the coordinator says it with each answer."""
         self._subscribed: tuple[str, ...] = ()
         self._resubscribed = asyncio.Event()
@@ -146,7 +144,7 @@ class ConsumerMember(Member):
 
     async def _send_heartbeats(self) -> None:
         backoff = self._link.client.backoff()
-        timeout = self._settings.heartbeat_timeout
+        timeout = self.session.times.heartbeat_timeout
         failures = 0
         while True:
             if self.identity.generation == JOINING:
@@ -191,7 +189,7 @@ class ConsumerMember(Member):
             return ConsumerHeartbeat(self.identity, owned=owned)
         return ConsumerHeartbeat(
             self.identity,
-            self._settings.rebalance_timeout,
+            self.session.times.rebalance_ms,
             self._subscribed,
             self._settings.remote_assignor,
             owned,
@@ -211,8 +209,7 @@ class ConsumerMember(Member):
             self.identity = self.identity._replace(
                 member_id=answer.member_id or self.identity.member_id, generation=answer.epoch
             )
-            longest = self._settings.session_timeout / 3
-            self._interval = max(min(answer.interval_ms, longest), _SHORTEST_INTERVAL_MS) / 1000
+            self._interval = self.session.times.heartbeat_interval(answer.interval_ms)
             self.session.alive(asked)
             if answer.assignment is not None:
                 self._target = answer.assignment

@@ -24,7 +24,7 @@ from aioproducer.consumer.member import (
 )
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.options import ConsumerOptions, GroupProtocolOption
-from aioproducer.consumer.session import Session
+from aioproducer.consumer.session import Session, SessionTimes
 from aioproducer.engine.groups.requests import (
     PROTOCOL_TYPE,
     ClassicGroup,
@@ -39,8 +39,6 @@ from aioproducer.foundation.logs import RoomLogger
 
 logger = RoomLogger(__name__)
 
-_SESSION_OF_BROKERS_MS: Final = 45_000
-"""The default of the brokers' ``group.consumer.session.timeout.ms`` (KIP-848). No answer has it."""
 _MOST_REFUSALS: Final = 10
 """Refusals one after another, between which the group is looked at again."""
 _REFUSALS: Final = frozenset(
@@ -96,14 +94,16 @@ class GroupProtocol:
         self._link = link
         client = link.client
         self.session = Session(
-            partitions, 0.0, client.clock, client.real_clock, link.group_id, stats
+            partitions,
+            SessionTimes.of(options),
+            client.clock,
+            client.real_clock,
+            link.group_id,
+            stats,
         )
         settings = MemberSettings(
             assignors=options.assignors,
             remote_assignor=options.group_remote_assignor,
-            session_timeout=options.session_timeout_ms,
-            heartbeat_interval=options.heartbeat_interval_ms,
-            rebalance_timeout=options.max_poll_interval_ms,
             topics_interval=topics_interval,
             rack=rack,
         )
@@ -158,7 +158,7 @@ class GroupProtocol:
         failures = 0
         while True:
             try:
-                group, has_api = await self._link.describe(self._settings.heartbeat_timeout)
+                group, has_api = await self._link.describe(self.session.times.heartbeat_timeout)
             except UnsupportedVersionError:
                 return self._classic("the brokers describe no groups")
             except ProducerError as error:
@@ -235,15 +235,14 @@ class GroupProtocol:
             self._has_api = False
         elif code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             self._has_api = True  # the group has members that use it
-            longest = self._settings.rebalance_timeout / 1000
-            self._patience_ends = self._link.client.clock() + longest
+            self._patience_ends = self._link.client.clock() + self.session.times.longest_work
         await asyncio.sleep(self._link.client.backoff().delay(self._refusals))
         choice = await self._look()
         self._patience_ends = -inf
         if code == ErrorCode.GROUP_ID_NOT_FOUND and choice.protocol == "consumer":
             kind, kinds = "", GroupKind(self._link.group_id)
             with suppress(ProducerError):
-                kind, _ = await self._link.ask(kinds, self._settings.heartbeat_timeout)
+                kind, _ = await self._link.ask(kinds, self.session.times.heartbeat_timeout)
             self._check_type(kind, code)
         return choice
 
@@ -281,12 +280,10 @@ class GroupProtocol:
         )
 
     def _made(self, protocol: str, strategies: tuple[str, ...]) -> Member:
-        session, classic = self._options.session_timeout_ms, protocol == "classic"
+        classic = protocol == "classic"
+        self.session.times = SessionTimes.of(self._options, classic=classic)
         self._surroundings = self._surroundings._replace(
-            settings=self._settings._replace(
-                assignors=strategies,
-                session_timeout=session if classic else min(session, _SESSION_OF_BROKERS_MS),
-            )
+            settings=self._settings._replace(assignors=strategies)
         )
         make = self._make or (ClassicMember if classic else ConsumerMember)
         return make(self._surroundings)

@@ -30,24 +30,15 @@ NO_IDS: Final[Mapping[str, UUID]] = MappingProxyType({})
 
 
 class MemberSettings(NamedTuple):
-    """The settings of a member. Times are milliseconds."""
+    """The settings of a member. :attr:`Session.times` has its times."""
 
     assignors: tuple[str, ...]
     """The assignors of a classic member; the first one is preferred."""
     remote_assignor: str | None
-    session_timeout: int
-    heartbeat_interval: int
-    rebalance_timeout: int
-    """``max_poll_interval_ms``: how long a coordinator waits for a member in a rebalance."""
     topics_interval: float
     """Seconds from one look at the topics to the next."""
     rack: str | None = None
     """The client's rack, for assignors that mind racks (KIP-881)."""
-
-    @property
-    def heartbeat_timeout(self) -> float:
-        """Seconds for which a heartbeat waits: a third of the session, so two more fit in."""
-        return self.session_timeout / 1000 / 3
 
 
 class Partitions(Protocol):
@@ -145,7 +136,6 @@ class Member(ABC):
         self._clock = link.client.clock
         self._before_join = before
         self.session = session
-        session.timeout = settings.session_timeout / 1000
         self.rebalance_began: float | None = None
         """The clock's time at which the rebalance under way began; None: there is none."""
         self.gave_up = False

@@ -83,7 +83,7 @@ class ConsumerOptions:
 
     Raises:
         ConfigError: a value is of the wrong type or out of range, an assignor is one of the other
-            protocol, or two options belong to different protocols.
+            protocol, two options belong to different protocols, or heartbeats are too far apart.
     """
 
     group_protocol: GroupProtocolOption | None = option(
@@ -168,14 +168,20 @@ class ConsumerOptions:
             object.__setattr__(self, name, CONSUMER_OPTIONS[name].accept(given[name]))
         if self.group_protocol is None:
             self._decide([name for name in _OF_ONE_PROTOCOL if given.get(name) is not None])
-            return
-        object.__setattr__(self, "decided_by", "group_protocol")
-        own, other = "partition_assignment_strategy", "group_remote_assignor"
-        if self.group_protocol == "consumer":
-            own, other = other, own
-        if given.get(other) is not None:
+        else:
+            object.__setattr__(self, "decided_by", "group_protocol")
+            own, other = "partition_assignment_strategy", "group_remote_assignor"
+            if self.group_protocol == "consumer":
+                own, other = other, own
+            if given.get(other) is not None:
+                raise ConfigError(
+                    f"{other} has no effect with group_protocol={self.group_protocol!r}: use {own}"
+                )
+        classic = self.group_protocol == "classic"
+        if classic and self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
-                f"{other} has no effect with group_protocol={self.group_protocol!r}: use {own}"
+                "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
+                "heartbeat must not end the session"
             )
 
     def _decide(self, given: list[str]) -> None:

@@ -22,6 +22,7 @@ from aioproducer.consumer.member import Member, MemberSurroundings
 from aioproducer.consumer.metrics import ConsumerStats, consumer_telemetry
 from aioproducer.consumer.options import ConsumerOptions
 from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.session import SessionTimes
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -123,7 +124,7 @@ class ConsumerParts:
         )
         fetcher.on_take = self.protocol.session.look
         self.source.on_ask = self.progress.tell
-        longest = setup.options.max_poll_interval_ms / 1000
+        longest = SessionTimes.of(setup.options).longest_work
         self.watch = WorkWatch(
             self.source, self.progress, self.protocol, longest, client.clock, setup.group_id
         )
@@ -204,8 +205,7 @@ def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
     return AssignmentSettings(
         offset_reset=setup.reading.auto_offset_reset,
         isolation=IsolationLevel[setup.reading.isolation_level.upper()],
-        longest_work=setup.options.max_poll_interval_ms / 1000,
-        heartbeat_interval=setup.options.heartbeat_interval_ms / 1000,
+        longest_revocation=SessionTimes.of(setup.options).longest_revocation,
         longest_call=setup.config.max_block_ms / 1000,
         auto_commit=setup.commits_itself,
         on_assigned=assigned,

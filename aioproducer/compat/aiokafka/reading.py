@@ -476,8 +476,8 @@ class GroupMember(ClassicMember):
     def __init__(
         self, rebalance_timeout: int, listener: Listener, surroundings: MemberSurroundings
     ) -> None:
-        settings = surroundings.settings._replace(rebalance_timeout=rebalance_timeout)
-        super().__init__(surroundings._replace(settings=settings))
+        super().__init__(surroundings)
+        self.session.times = self.session.times._replace(rebalance_ms=rebalance_timeout)
         self._listener = listener
 
     async def _settle(self) -> None:

@@ -82,7 +82,7 @@ class Member:
             fetch_offsets=self._fetch_offsets, react=lambda _: Reaction.DONE
         )
         settings = AssignmentSettings(
-            "earliest", IsolationLevel.READ_UNCOMMITTED, 1.0, 1.0, 1.0, lambda: False
+            "earliest", IsolationLevel.READ_UNCOMMITTED, 1.0, 1.0, lambda: False
         )
         commits: Any = None
         stats: Any = None
