@@ -405,7 +405,7 @@ async def test_batches_go_to_the_cluster_that_bootstrap_servers_name(
         await world.answer(sent, offset=1)
         assert [(await each).offset for each in (doubtful, later)] == [0, 1]
         [line] = naming_both(caplog)
-        assert "in place of cluster 'ours'" in line
+        assert "instead of cluster 'ours'" in line
         assert world.network.cluster_id == "theirs"
         assert world.metadata.foreign is None
 
