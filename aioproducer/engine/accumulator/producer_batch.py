@@ -1,7 +1,6 @@
 """A batch: records for one partition that share one outcome; its size, and its split.
 
-The size grows under load if ``batch_size`` is None (KIP-782 proposes it for Java). The outcome
-resolves the records' futures by :mod:`aioproducer.engine.records.delivery`.
+The size grows under load if ``batch_size`` is None (KIP-782 proposes it for Java).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from aioproducer.engine.observer import tell_partition
 from aioproducer.engine.records.acceleration import (
     RecordsBuilder,
     batch_size_bound,
-    deliver_records,
     fail_record,
     show,
 )
@@ -375,22 +373,8 @@ class ProducerBatch:
         if self.compressed is None:
             self.compressed = compress_records(self.builder, compression)
 
-    def deliver(
-        self, base_offset: BigInt, log_append_time_ms: BigInt, log_start_offset: BigInt = -1
-    ) -> None:
-        """Resolve the futures; -1 as in ``records.delivery.deliver_records``."""
-        self.note_delivered(base_offset)
-        deliver_records(
-            self.builder.tokens,
-            self.builder.runs,
-            *self.topic_partition,
-            base_offset,
-            log_append_time_ms,
-            log_start_offset,
-        )
-
     def note_delivered(self, base_offset: BigInt) -> None:
-        """The batch is in the log. Its futures get their results from others."""
+        """The batch is in the log; :class:`LateResults` resolves its futures."""
         self.enter(DELIVERED)
         self.base_offset = base_offset
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
-from aioproducer.engine.records.acceleration import deliver_records
+from aioproducer.engine.records.acceleration import RecordsBuilder, deliver_records
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.errors import (
@@ -153,13 +153,22 @@ class LateResults:
         log_start_offset: BigInt = -1,
     ) -> None:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
-        count: int = batch.builder.count
+        builder: RecordsBuilder = batch.builder
+        count: int = builder.count
+        tokens = builder.tokens
         fits = self.set_in_turn + count <= tuning.RECORDS_PER_SLICE
-        if not self.waiting and (fits or _is_one_call(batch.builder.tokens)):
-            self.set_in_turn += count
-            batch.deliver(base_offset, log_append_time_ms, log_start_offset)
-            return
         batch.note_delivered(base_offset)
+        if not self.waiting and (fits or _is_one_call(tokens)):
+            self.set_in_turn += count
+            deliver_records(
+                tokens,
+                builder.runs,
+                *batch.topic_partition,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+            )
+            return
         rest = _Rest(batch, log_append_time_ms, log_start_offset)
         self._flushes.began(rest)
         self._flushes.moved(batch, rest)

@@ -227,27 +227,16 @@ class RecordsBuilder:
         value: bytes | None,
         headers: Sequence[Header] = (),
         sent_ns: int = -1,
+        *,
+        described: bool = True,
     ) -> int:
         """Write one record; returns its size in bytes, or 0 if it does not fit.
 
-        ``sent_ns``: the time of its ``send()``; -1: :meth:`mark` has noted it. Raises TypeError and
-        OverflowError (see :func:`check_fields`), and the errors of invalid headers; a call that
-        raises appends nothing.
+        ``sent_ns``: the time of its ``send()``; -1: :meth:`mark` has noted it. ``described``: its
+        timestamp and sizes are part of its result. Raises TypeError and OverflowError (see
+        :func:`check_fields`), and the errors of invalid headers; a call that raises appends
+        nothing.
         """
-        return self._append(token, timestamp_ms, key, value, headers, sent_ns, described=True)
-
-    def _append(
-        self,
-        token: Any,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        sent_ns: int = -1,
-        *,
-        described: bool,
-    ) -> int:
-        """Do :meth:`append`; ``described``: timestamp and sizes are part of the record's result."""
         check_fields(timestamp_ms, key, value)
         tail = header_bytes(headers) if headers else b"\0"  # first: it may run code of the caller
         if sent_ns >= 0:
@@ -342,7 +331,7 @@ class RecordsBuilder:
         for value in values[start:]:
             if type(value) is not bytes:
                 break
-            if not self._append(token, timestamp_ms, None, value, headers, described=False):
+            if not self.append(token, timestamp_ms, None, value, headers, described=False):
                 break
         return self.count - before
 
@@ -378,7 +367,7 @@ class RecordsBuilder:
                     break
             if at < 0 or any(name is None for name, _ in headers):
                 break
-            if not self._append(token, at, key, value, headers, described=False):
+            if not self.append(token, at, key, value, headers, described=False):
                 break
         return self.count - before
 

@@ -112,12 +112,12 @@ def offset_of_the_batch_for_all(patch: Patch) -> None:
     """The offsets of a batch's records begin one too high."""
 
     def mutant(deliver: Any) -> Any:
-        def delivered(self: Any, base_offset: int, *more: Any) -> None:
-            deliver(self, base_offset + (base_offset >= 0), *more)
+        def delivered(self: Any, batch: Any, base_offset: int, *more: Any) -> None:
+            deliver(self, batch, base_offset + (base_offset >= 0), *more)
 
         return delivered
 
-    patch(producer_batch.ProducerBatch, "deliver", mutant)
+    patch(results.LateResults, "deliver", mutant)
 
 
 def compressing_batch_said_to_be_written(patch: Patch) -> None:

@@ -22,7 +22,7 @@ from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, Kafka
 from aioproducer.model import TopicPartition
 from tests.support.tokens import FlushToken, Token
 from tests.support.world import World
-from tests.unit.accumulator.world import requested
+from tests.unit.accumulator.world import delivered
 
 BATCH = 500
 FEW_BATCHES = 4 * BATCH + 77
@@ -221,7 +221,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         log = self.log[batch.topic_partition]
         base_offset = len(log)
         log.extend(batch.builder.tokens)
-        requested(batch).deliver(base_offset, -1)
+        delivered(batch, base_offset)
         self.complete(batch)
 
     def fail(self, batch: ProducerBatch, error: Exception) -> None:

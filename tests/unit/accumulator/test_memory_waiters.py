@@ -17,7 +17,7 @@ from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.foundation.tuning import STUCK_AFTER
 from aioproducer.model import ProducerRecord, RecordMetadata
 from tests.support.world import World
-from tests.unit.accumulator.world import requested
+from tests.unit.accumulator.world import delivered
 
 BATCH = 1000
 
@@ -93,7 +93,7 @@ class DrainingWorld(World):
     async def deliver_first(self) -> None:
         """The oldest batch is acknowledged and its memory comes back."""
         batch = next(iter(self.batches))
-        requested(batch).deliver(0, -1)
+        delivered(batch)
         self.batches.complete(batch, self.now)
         await self.settle()
 
@@ -284,7 +284,7 @@ async def test_memory_that_comes_back_serves_whom_it_can() -> None:
     for _ in range(100):
         for batch in list(world.batches):
             if batch.topic_partition.partition == 1:
-                requested(batch).deliver(0, -1)
+                delivered(batch)
                 world.batches.complete(batch, world.now)
         await world.settle()
     assert all(future.done() for future in alive)
@@ -397,7 +397,7 @@ async def test_it_is_asked_for_a_round_as_long_as_callers_can_go_on() -> None:
     turns = [world.turn(None) for _ in range(6)]
     for _ in range(5):
         batch = next(iter(world.batches))
-        requested(batch).deliver(0, -1)
+        delivered(batch)
         world.batches.complete(batch, world.now)
     world.round()
     assert sum(turn is not None and turn.done() for turn in turns) == 4

@@ -21,7 +21,7 @@ from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata, TopicPartition
 from tests.support.tokens import Token
-from tests.unit.accumulator.world import TIMESTAMP_MS, AccumulatorWorld, requested
+from tests.unit.accumulator.world import TIMESTAMP_MS, AccumulatorWorld, delivered
 
 
 def test_delivery_tells_each_record_its_offset_time_and_sizes(world: AccumulatorWorld) -> None:
@@ -41,7 +41,7 @@ def test_delivery_tells_each_record_its_offset_time_and_sizes(world: Accumulator
         send(5, b"", b""),
     ]
     batch = world.drain_one()
-    requested(batch).deliver(100, -1)
+    delivered(batch, 100)
     assert [token.outcome for token in tokens] == [
         RecordMetadata("t", 0, 100, 5, -1, 2),
         RecordMetadata("t", 0, 101, 5, -1, 2),
@@ -65,7 +65,7 @@ def test_delivery_without_offsets_or_with_the_brokers_time(
     time: int,
 ) -> None:
     tokens = [world.send(), world.send()]
-    requested(world.drain_one()).deliver(base_offset, log_append_time_ms)
+    delivered(world.drain_one(), base_offset, log_append_time_ms)
     assert [token.outcome for token in tokens] == [
         RecordMetadata("t", 0, offset, time, -1, 10) for offset in offsets
     ]

@@ -27,7 +27,7 @@ from tests.unit.accumulator.world import (
     START,
     TIMESTAMP_MS,
     AccumulatorWorld,
-    requested,
+    delivered,
 )
 
 
@@ -141,7 +141,7 @@ def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: AccumulatorWor
     tokens[1].cancelled = True
     batch = world.drain_one()
     assert batch.count == 3
-    requested(batch).deliver(70, -1)
+    delivered(batch, 70)
     assert [token.outcome and token.outcome[2] for token in tokens] == [70, None, 72]  # type: ignore[index]
 
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.accumulator import BatchPhase, ProducerBatch, SerializedRecord
+from aioproducer.engine.accumulator import (
+    BatchPhase,
+    Flushes,
+    LateResults,
+    ProducerBatch,
+    SerializedRecord,
+)
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from tests.support.tokens import Token
@@ -112,7 +118,7 @@ class AccumulatorWorld(World):
 
     def deliver(self, *batches: ProducerBatch) -> None:
         for batch in batches:
-            requested(batch).deliver(0, -1)
+            delivered(batch)
             self.complete(batch)
 
     def fail(self, batch: ProducerBatch) -> None:
@@ -154,3 +160,8 @@ def requested(batch: ProducerBatch) -> ProducerBatch:
     if batch.phase is BatchPhase.TAKEN:
         batch.enter(BatchPhase.SENT)
     return batch
+
+
+def delivered(batch: ProducerBatch, base_offset: int = 0, log_append_time_ms: int = -1) -> None:
+    """Write ``batch`` to the log, so that its records have their results."""
+    LateResults(Flushes()).deliver(requested(batch), base_offset, log_append_time_ms)
