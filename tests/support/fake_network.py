@@ -72,10 +72,10 @@ class FakeNetwork:
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         return True
 
-    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
+    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[Peer]:
         if api not in self.supported:
             return []
-        return [node.id for node in nodes if node.id not in self.unreachable]
+        return [node for node in nodes if node.id not in self.unreachable]
 
     def can_send(self, node: NodeId, now: float) -> bool:
         return node not in self.unreachable and self.in_flight_count(node) < self.limit

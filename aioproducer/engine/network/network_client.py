@@ -160,11 +160,6 @@ class NetworkClient:
 
     # --- state -----------------------------------------------------------------------------
 
-    def in_flight_count(self, node: NodeId) -> int:
-        """The number of requests that wait for a response of ``node``."""
-        state = self._nodes.get(node)
-        return 0 if state is None else state.in_flight_count
-
     def is_producing(self, node: NodeId) -> bool:
         """True if a produce request waits for a response of ``node``."""
         state: NodeConnectionState | None = self._nodes.get(node)
@@ -185,9 +180,9 @@ class NetworkClient:
         states = (self._nodes.get(node.id) for node in nodes)
         return any(state is not None and state.is_ready for state in states)
 
-    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
+    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[Peer]:
         """The members of ``nodes`` that are connected and support ``api``."""
-        states = ((node.id, self._nodes.get(node.id)) for node in nodes)
+        states = ((node, self._nodes.get(node.id)) for node in nodes)
         return [node for node, state in states if state is not None and state.supports(api)]
 
     def connection_count(self) -> int:

@@ -34,7 +34,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.logs import RoomLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.model import NodeId
+from aioproducer.model import NodeId, Peer
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -126,20 +126,20 @@ class TelemetryRequester(Requester):
         else:
             self._connections_seen = opened
 
-    def _supporting(self) -> list[NodeId]:
+    def _supporting(self) -> list[Peer]:
         return self._client.supporting(Api.GET_TELEMETRY_SUBSCRIPTIONS, self._cluster.peers)
 
     def _request(self, now: float) -> float:
         """Send the request that is due, if possible. Returns the time of the next attempt."""
-        nodes = self._supporting()
-        if self._node not in nodes:
-            self._node = min(nodes, key=self._client.in_flight_count, default=None)
-        node = self._node
-        if node is None:
+        supporting = self._supporting()
+        if not supporting:
             return self._without_connection(now)
-        if not self._client.can_send(node, now):
+        peers = [each for each in supporting if each.id == self._node] or supporting
+        peer = self._client.least_loaded(peers, now)
+        if peer is None or not self._client.can_send(peer.id, now):
             self.waits = True
-            return self._client.not_before(node, now) or NEVER
+            return self._client.next_chance(peers, now) or NEVER
+        self._node = node = peer.id
         states = self._states
         if states.state is TelemetryState.SUBSCRIPTION_NEEDED:
             states.asked()

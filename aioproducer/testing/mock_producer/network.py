@@ -175,10 +175,6 @@ class InMemoryNetwork(NetworkClient):
 
     # --- state -----------------------------------------------------------------------------
 
-    def in_flight_count(self, node: NodeId) -> int:
-        """The number of requests that wait for a response of ``node``."""
-        return self._unanswered[node]
-
     def is_producing(self, node: NodeId) -> bool:
         """True if a produce request waits for a response of ``node``."""
         return self._producing[node] > 0
@@ -194,7 +190,7 @@ class InMemoryNetwork(NetworkClient):
         """True if the producer is open."""
         return not self._closed
 
-    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
+    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[Peer]:
         """None of ``nodes``: the only caller asks for the APIs of telemetry."""
         return []
 

@@ -163,7 +163,7 @@ async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedCl
     connection = await world.connected(ONE)
     world.send(1, Ask("ask"))
     assert connection.written == ["ask in v9"]
-    assert world.client.in_flight_count(1) == world.client.total_in_flight == 1
+    assert len(connection.in_flight) == world.client.total_in_flight == 1
     woken = world.woken
     world.now += 2.5
     answer(connection)
@@ -172,7 +172,7 @@ async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedCl
     assert (ended.request, ended.node, ended.result) == (Ask("ask"), 1, "response")
     assert (ended.error, ended.latency) == (None, 2.5)
     assert world.client.take_completed() == []
-    assert world.client.in_flight_count(1) == 0
+    assert len(connection.in_flight) == 0
 
 
 async def test_a_response_that_was_read_straight_from_its_bytes(world: ObservedClient) -> None:
@@ -237,13 +237,13 @@ async def test_a_request_without_answer_is_complete_when_it_has_left(world: Obse
     for _ in range(2):
         assert world.client.can_send(1, world.now)
         world.send(1, Ask("fire", answered=False))
-    assert world.client.in_flight_count(1) == 2
+    assert len(connection.in_flight) == 2
     assert not world.client.can_send(1, world.now)
     assert world.outcomes() == []
     woken = world.woken
     connection.everything_left()
     assert world.woken > woken
-    assert world.client.in_flight_count(1) == 0
+    assert len(connection.in_flight) == 0
     assert world.outcomes() == [("fire", None)] * 2
 
 
@@ -291,7 +291,7 @@ async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_aga
         assert name == "bad"
         assert isinstance(failure, UnsupportedVersionError)
     assert second.aborted == []
-    assert world.client.in_flight_count(1) == 1
+    assert len(second.in_flight) == 1
 
 
 async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wrong(
