@@ -162,8 +162,13 @@ class NodeConnectionState:
         *,
         refusals: int,
         unused: float = 0.0,
+        at_once: bool = False,
+        is_news: bool = True,
     ) -> None:
         """The connection ended. The backoff before the next one grows with each failure.
+
+        ``at_once``: the next one may begin without a backoff. ``is_news``: False if ``reason`` says
+        nothing about the broker yet, so the last error stays.
 
         The seconds in which the connection was ``unused`` count as a part of the backoff. The end
         of an idle connection is no failure.
@@ -181,7 +186,8 @@ class NodeConnectionState:
             return
         if self.failing_since is None and (is_final(reason) or not was_ready):
             self.failing_since = self.since
-        self.last_error = reason
+        if is_news:
+            self.last_error = reason
         self.failures += 1
         first, longest = settings.reconnect_backoff, settings.reconnect_backoff_max
         failures = self.failures
@@ -190,8 +196,8 @@ class NodeConnectionState:
         if self.refused:
             first = max(first, settings.login_backoff)
             longest = max(longest, settings.login_backoff_max)
-        backoff = ExponentialBackoff(first, longest, random)
-        self.not_before = now + max(backoff.delay(failures) - unused, 0.0)
+        backoff = ExponentialBackoff(first, longest, random).delay(failures)
+        self.not_before = now if at_once else now + max(backoff - unused, 0.0)
 
 
 def is_final(reason: ProducerError) -> bool:

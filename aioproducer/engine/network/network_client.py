@@ -34,7 +34,6 @@ from aioproducer.engine.network.frames import (
     throttle_seconds,
 )
 from aioproducer.engine.network.request import LazyResponse, Request
-from aioproducer.engine.network.timeouts import TimeoutSchedule
 from aioproducer.engine.network.transport import prepare_tls
 from aioproducer.engine.network.versions import (
     NO_FEATURES,
@@ -148,7 +147,15 @@ class NetworkClient:
         """A connection was lost, or a known broker was not reached: others may be there by now."""
         self._max_in_flight: int = settings.max_in_flight
         self._max_idle: float = settings.connection.max_idle
-        self._timeouts = TimeoutSchedule(settings.connection.request_timeout, self._max_idle, clock)
+        request_timeout = settings.connection.request_timeout
+        self._shortest: float = min(request_timeout, self._max_idle)
+        """Seconds after which a request or an idle connection is late at the earliest."""
+        self._patience: float = min(tuning.SLOW_BROKER, request_timeout / 2)
+        """Seconds after which another broker is asked as well, if any can answer."""
+        self._look_due: float = inf
+        """The time of the next look at the connections; often nothing is late at it."""
+        self._looked_lost: float = 0.0
+        """The time that the clock had left out at the last look; connections age in it as well."""
         self._log = ConnectionLog(settings.connection)
         self._events = ConnectionEvents(
             ready=self._on_ready,
@@ -311,7 +318,7 @@ class NetworkClient:
             is_doubtful=self._has_lost,
         )
         state.tries(connection, now)
-        self._timeouts.due_by(now + tuning.SLOW_BROKER)
+        self._look_by(now + tuning.SLOW_BROKER)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def _identity(self, node: Peer) -> BrokerIdentity | None:
@@ -346,8 +353,8 @@ class NetworkClient:
             state.unsupported.discard(request.api)
         self.total_in_flight += 1
         size: int = exchange.send(payload, request, now, request.answered)
-        if now + self._timeouts.shortest < self._timeouts.due:
-            self._timeouts.due_by(now + self._timeouts.shortest)
+        if now + self._shortest < self._look_due:
+            self._look_due = now + self._shortest
         self.metrics.request_sent(node, size, now)
         if now >= self._log.level_due:
             self._log.read_level(now)
@@ -369,8 +376,8 @@ class NetworkClient:
             self.send(node, request, now)
 
     def _send_copy(self, asked: _AskedOfAny, node: NodeId, now: float) -> None:
-        asked.ask(node, now + self._timeouts.patience)
-        self._timeouts.due_by(asked.next_at)
+        asked.ask(node, now + self._patience)
+        self._look_by(asked.next_at)
         self.send(node, asked.request, now)
 
     def _ask_others(self, now: float) -> None:
@@ -380,8 +387,7 @@ class NetworkClient:
                 node = self.least_loaded(asked.left, now)
                 if node is not None and self.ready(node, now):
                     self._send_copy(asked, node.id, now)
-            next_at = asked.next_at if asked.next_at > now else now + self._timeouts.patience
-            self._timeouts.due_by(next_at)
+            self._look_by(asked.next_at if asked.next_at > now else now + self._patience)
 
     def _is_first(self, completion: Completion) -> bool:
         """True unless another broker has answered the same request, or may still do."""
@@ -424,13 +430,13 @@ class NetworkClient:
 
     def poll(self, now: float) -> float | None:
         """End the connections that are late or idle; the moment to look again, if any."""
-        due = self._timeouts.next()
+        due = self.next_timeout()
         if due is not None and due <= now:
             looks = (self._look(each, now) for each in self._connections())
-            self._timeouts.looked(min(looks, default=inf))
+            self._look_due, self._looked_lost = min(looks, default=inf), self.clock.lost
         if self._asked_of_any:
             self._ask_others(now)
-        return self._timeouts.next()
+        return self.next_timeout()
 
     def _look(self, connection: Connection, now: float) -> float:
         """The next moment to look at ``connection``; ends it if there is a reason."""
@@ -442,7 +448,13 @@ class NetworkClient:
 
     def next_timeout(self) -> float | None:
         """The moment at which :meth:`poll` is due, if any."""
-        return self._timeouts.next()
+        if self._look_due == inf:
+            return None
+        return self._look_due if self.clock.lost == self._looked_lost else -inf
+
+    def _look_by(self, moment: float) -> None:
+        """Look at the connections at ``moment`` at the latest."""
+        self._look_due = min(self._look_due, moment)
 
     def received(self) -> tuple[int, float]:
         """The pieces that the open connections have received, and the seconds of stops so far.
@@ -506,9 +518,9 @@ class NetworkClient:
             key=lambda features: features.epoch,
         )
         self._first_version = max(newest, WITH_FEATURES)
-        self._timeouts.due_by(now + self._max_idle)
+        self._look_by(now + self._max_idle)
         if self._asked_of_any:
-            self._timeouts.due_by(now)  # it may answer what another broker owes
+            self._look_by(now)  # it may answer what another broker owes
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
             self.metrics.logged_in(now)
@@ -587,14 +599,19 @@ class NetworkClient:
         self._refusals += refused
         is_left = connection.phase is Phase.LEFT
         unused = inf if is_left else connection.timeouts.unused_for(now)
-        before, hung_up_at = state.last_error, connection.hung_up_at
+        hung_up_at = connection.hung_up_at
         self._has_lost |= not is_left and (was_ready or isinstance(node, Node))
-        state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
-        if hung_up_at is not None:
-            if self._hang_ups.hung_up((node.host, node.port), hung_up_at, now):
-                state.not_before = now
-            if hung_up_at:  # no failure yet: the next connection asks with a lower version
-                state.last_error = before
+        address = node.host, node.port
+        state.ended(
+            reason,
+            self.settings,
+            now,
+            self.random,
+            refusals=self._refusals,
+            unused=unused,
+            at_once=hung_up_at is not None and self._hang_ups.hung_up(address, hung_up_at, now),
+            is_news=not hung_up_at,  # else the next connection asks with a lower version
+        )
         if was_ready:
             self.metrics.connection_closed(now)
         if refused:

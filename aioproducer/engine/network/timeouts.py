@@ -7,9 +7,9 @@ batches. Progress prolongs the time of a request with records that somebody stil
 that pass, as the system's TCP knows them (``struct tcp_info``, which only Linux says).
 
 :class:`ConnectionTimeouts` decides for one connection, and :meth:`NetworkClient.poll` ends those
-that are late, when :class:`TimeoutSchedule` says so. What has arrived is read before
-(:func:`sockets_read`). The steps of a set-up and a login have the same bound
-(:meth:`Connection._bounded`); a renewed login has it after the requests before it.
+that are late. What has arrived is read before (:func:`sockets_read`). The steps of a set-up and a
+login have the same bound (:meth:`Connection._bounded`); a renewed login has it after the requests
+before it.
 """
 
 from __future__ import annotations
@@ -308,31 +308,3 @@ class ConnectionTimeouts:
         elif self._passed_at is None or now >= self._passed_at + timeout:
             return None
         return self._next_look
-
-
-class TimeoutSchedule:
-    """The time at which a client looks at its connections; often nothing is late at it."""
-
-    def __init__(self, request_timeout: float, max_idle: float, clock: RunningClock) -> None:
-        self._clock: RunningClock = clock
-        self.due = inf
-        self.shortest: float = min(request_timeout, max_idle)
-        """Seconds after which a request or an idle connection is late at the earliest."""
-        self.patience: float = min(tuning.SLOW_BROKER, request_timeout / 2)
-        """Seconds after which another broker is asked as well, if any can answer."""
-        self._lost = 0.0
-        """The time that the clock had left out at the last look; connections age in it as well."""
-
-    def due_by(self, moment: float) -> None:
-        """Look at the connections at ``moment`` at the latest."""
-        self.due = min(self.due, moment)
-
-    def looked(self, due: float) -> None:
-        """The client has looked at all connections, and has to look again when it is ``due``."""
-        self._lost, self.due = self._clock.lost, due
-
-    def next(self) -> float | None:
-        """The moment to look at the connections; None: there are none."""
-        if self.due == inf:
-            return None
-        return self.due if self._clock.lost == self._lost else -inf

@@ -12,7 +12,7 @@ from aioproducer.engine.core import engine
 from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.engine.network.timeouts import ConnectionTimeouts, TimeoutSchedule
+from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.foundation.runtime import tasks
 from tests.simulation.mutations.patch import Mutation, Patch
@@ -34,7 +34,7 @@ def in_flight_not_limited(patch: Patch) -> None:
 
 def silent_broker_waited_for(patch: Patch) -> None:
     """No request times out."""
-    patch(TimeoutSchedule, "next", lambda _: lambda self: None)
+    patch(NetworkClient, "next_timeout", lambda _: lambda self: None)
 
 
 def acks_of_the_leader_alone(patch: Patch) -> None:
