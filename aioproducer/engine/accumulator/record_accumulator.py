@@ -395,6 +395,11 @@ class RecordAccumulator:
         return not self.batches and not self.pending and not self.late_results.waiting
 
     @property
+    def has_ended(self) -> bool:
+        """True if it is closed, and every record has its outcome."""
+        return self.closing and self.is_empty
+
+    @property
     def records_without_outcome(self) -> int:
         """The number of records that are neither delivered nor failed."""
         return sum(batch.count for batch in self.batches) + len(self.pending)

@@ -275,7 +275,7 @@ class Engine:
             new_maker,
             self.client,
             self.metadata,
-            lambda: self.accumulator.closing and self.accumulator.is_empty,
+            lambda: self.accumulator.has_ended,
             self.tasks,
             self._wakeup,
         )

@@ -81,20 +81,21 @@ class Sender:
         client.responded = self.handle_response
 
     async def run(self) -> None:
-        """Send until the accumulator is closing and empty."""
+        """Send until the accumulator is closing, and nothing is left to do."""
         accumulator, wakeup = self._accumulator, self._wakeup
         self._log = logs.current()
         try:
             now = wakeup.turn()
-            while not (accumulator.closing and self._finished):
+            while True:
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received, wakeup.clock.turned)
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                 self._round(now)
                 deadline = self._next_round(now)
-                if not (accumulator.closing and self._finished):
-                    now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
+                if accumulator.closing and self._is_finished:
+                    break
+                now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
         finally:
             wakeup.close()
             logs.tell_due(all_of_them=True)
@@ -201,8 +202,7 @@ class Sender:
         return due
 
     @property
-    def _finished(self) -> bool:
-        """True if a producer that is closing has nothing left to do."""
-        if not self._accumulator.is_empty:
-            return False
-        return all(each.idle for each in self._parts)
+    def _is_finished(self) -> bool:
+        """True if every record has its outcome, and every part is idle: no transaction is being
+        ended, and the last push of metrics is over."""
+        return self._accumulator.is_empty and all(part.idle for part in self._parts)
