@@ -63,7 +63,7 @@ def kept(content: Mapping[str, Any]) -> dict[str, Any]:
     commit = content.get("commit")
     if not commit or commit.endswith("-dirty"):
         raise ValueError(f"only a measurement of a commit is recorded, and this is of {commit}")
-    if not content["compiled"]:
+    if not content.get("compiled"):
         raise ValueError("a measurement of uncompiled source is not recorded")
     command = content["command"]
     scope = "" if command.split()[2] == "benchmarks" else f"{program_of(command)}."
@@ -144,24 +144,27 @@ def figure(key: str, found: Mapping[str, Table] | None = None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 where there is nothing to record."""
+    """Returns 1 if a file was not recorded, or there is none. The others are recorded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recorded", description=__doc__)
     parser.add_argument("json", nargs="*", type=Path, help="default: the newest measurement")
     parser.add_argument("--recorded", type=Path, default=RECORDED, metavar="FILE")
     options = parser.parse_args(arguments)
-    try:
-        sources = options.json or sorted(RESULTS.glob("*.json"))[-1:]
-        if not sources:
-            raise FileNotFoundError(f"no measurement in {RESULTS}: make bench")
-        new = [kept(json.loads(source.read_text("utf-8"))) for source in sources]
-        old = json.loads(options.recorded.read_text("utf-8")) if options.recorded.exists() else []
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    text = json.dumps(joined([*new, *old]), indent=1, ensure_ascii=False)
-    options.recorded.write_text(text + "\n", "utf-8")
-    print(f"{options.recorded}; now: make docs-tables docs-pictures")
-    return 0
+    sources = options.json or sorted(RESULTS.glob("*.json"))[-1:]
+    if not sources:
+        print(f"no measurement in {RESULTS}: make bench", file=sys.stderr)
+    new = []
+    for source in sources:
+        try:
+            new.append(kept(json.loads(source.read_text("utf-8"))))
+        except (KeyError, OSError, ValueError) as error:
+            print(f"{source}: {error}", file=sys.stderr)
+    if new:
+        path: Path = options.recorded
+        old = json.loads(path.read_text("utf-8")) if path.exists() else []
+        text = json.dumps(joined([*new, *old]), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", "utf-8")
+        print(f"{path}; now: make docs-tables docs-pictures")
+    return 0 if new and len(new) == len(sources) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Every measurement that the pages show, one after the other: ``make bench``.
 
 ``python -m benchmarks.suite`` runs the programs of `SUITE`, and records what they have written. One
-that fails is named at the end, and the others are recorded.
+that fails, has a void run or writes nothing is named at the end, and only the others are recorded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from benchmarks.report import RESULTS, Measurement, add_options, say_seconds
 
 _ROOT: Final = Path(__file__).parents[1]
 SUITE: Final = {
-    "benchmarks --settings defaults": 60,
     "benchmarks --settings defaults --workloads cold_topics --clients aioproducer,aiokafka": 5,
     "benchmarks --settings defaults --workloads bound_1k,far,far_1k,many_partitions "
     "--clients aioproducer,confluent,confluent-idempotent --rounds 3": 12,
@@ -48,8 +47,10 @@ SUITE: Final = {
     "benchmarks.observability": 3,
     "benchmarks.serializers": 1,
     "benchmarks.columnar": 1,
+    "benchmarks --settings defaults": 60,
 }
-"""The programs with their options, and about how many minutes each takes on two cores."""
+"""The programs with their options, and about how many minutes each takes on two cores. ``make
+bench-report`` draws the last one of the main program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: Path = options.results.resolve()
     minutes = sum(SUITE.values())
     Measurement.begin(parser, arguments, options, seconds=60 * minutes)
-    before, failed, began = {*results.glob("*.json")}, [], monotonic()
+    seen, written, failed = {*results.glob("*.json")}, [], []
+    began = monotonic()
     for number, (command, each) in enumerate(SUITE.items(), 1):
         print(
             f"\n[{number} of {len(SUITE)}, {minutes} minutes left] python -m {command}", flush=True
@@ -70,12 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             program += ["--results", str(results)]
         if options.uncompiled:
             program.append("--uncompiled")
-        if subprocess.run(program, cwd=_ROOT, check=False).returncode:
+        code = subprocess.run(program, cwd=_ROOT, check=False).returncode
+        new = sorted({*results.glob("*.json")} - seen)
+        seen.update(new)
+        if code or not new:
             failed.append(command)
+        else:
+            written += new
         minutes -= each
     print(f"\nit took {say_seconds(monotonic() - began)}")
     print(*(f"FAILED: python -m {command}" for command in failed), sep="\n")
-    written = sorted({*results.glob("*.json")} - before)
     if not written:
         return 1
     return max(recorded.main([*map(str, written)]), bool(failed))

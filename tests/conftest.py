@@ -24,8 +24,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background, as by `nohup make test &`: what is ignored stays ignored in the
     # processes that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-for _number in (signal.SIGHUP, signal.SIGTERM):
-    if signal.getsignal(_number) is signal.SIG_IGN:
+for _name in ("SIGHUP", "SIGTERM"):
+    _number = getattr(signal, _name, None)  # Windows has no SIGHUP
+    if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         # A handler is not inherited, so those processes have the default; these tests go on.
         signal.signal(_number, lambda *_: None)
 

@@ -98,6 +98,12 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+_ELSEWHERE = (
+    "This command explains the options of Producer, Reader and Admin. Those of Consumer are on the "
+    "page 'Consuming'."
+)
+
+
 def main(names: Sequence[str]) -> int:
     """Explain the options with these names, Python's or Java's. Without names, print all tables.
 
@@ -111,7 +117,7 @@ def main(names: Sequence[str]) -> int:
     for name in names:
         if name not in known:
             unknown = unknown_property if "." in name else unknown_keyword
-            sys.stderr.write(f"{unknown(name)}\n")
+            sys.stderr.write(f"{unknown(name)}\n{_ELSEWHERE}\n")
             return 2
     sys.stdout.write("\n".join(_explained(known[name]) for name in names))
     return 0

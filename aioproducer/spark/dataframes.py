@@ -28,7 +28,7 @@ from aioproducer.spark.plan import Option, SinkPlan, option_texts, types_of
 from aioproducer.spark.planning import plan_typed_rows
 from aioproducer.spark.rows import by_topic
 from aioproducer.spark.typed_columns import check_format_names
-from aioproducer.spark.worker_start import start_worker
+from aioproducer.spark.worker_start import drop_zip_importers, start_worker
 
 _POSITIVE: Final = 0x7FFFFFFF
 """Source: ``Utils.toPositive`` of Kafka."""
@@ -88,7 +88,7 @@ def _partition_of(df: DataFrame, key: Column, partitions: int) -> Column:
 
     @arrow_udf("int")  # type: ignore[call-overload,untyped-decorator,unused-ignore]
     def in_python(keys: pa.Array) -> pa.Array:
-        start_worker()
+        drop_zip_importers()
         return murmur2_partitions(keys, partitions)
 
     placed: Column = in_python(key)

@@ -48,8 +48,8 @@ from aioproducer.spark.task import batch_of, run_task
 logger = plain_logger(__name__)
 
 _LOST: Final = re.compile(
-    r"RetriableWriteError: |ExecutorLostFailure|FetchFailed|MetadataFetchFailed|executor \S+ exited"
-    r"|Python worker (exited|failed)"
+    r"(RetriableWrite|SchemaRegistryUnavailable)Error: |ExecutorLostFailure|FetchFailed"
+    r"|MetadataFetchFailed|executor \S+ exited|Python worker (exited|failed)"
 )
 """Spark's texts for failures after which another attempt can succeed."""
 

@@ -32,7 +32,6 @@ from aioproducer.spark.exactly_once import (
     begin,
     commit,
     named,
-    tells_what_may_pass,
 )
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
@@ -85,7 +84,6 @@ class KafkaDataSource(DataSource):
         return StreamWriter(self._plan(schema), self.written)
 
     @reason_first()
-    @tells_what_may_pass()
     def _plan(self, schema: StructType) -> SinkPlan:
         start_worker()
         return plan_sink(dict(self.options), schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from asyncio import _get_running_loop
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
@@ -45,7 +46,7 @@ class ProducerThread(Thread):
         """
         here = current_thread()
         if not isinstance(here, ProducerThread):
-            if _get_running_loop() is not None and not self._has_warned:
+            if not self._has_warned and _get_running_loop() is not None and not _in_notebook():
                 self._has_warned = True
                 logger.warning(
                     "The blocking producer %r is used in a coroutine, and its calls stop the event "
@@ -75,6 +76,11 @@ class ProducerThread(Thread):
             f"{place} {why}: only call send() there, use future.add_done_callback() instead of "
             "result(), and call what waits in another thread"
         )
+
+
+def _in_notebook() -> bool:
+    """True if the cells of a notebook run here: its kernel runs each of them in its event loop."""
+    return "ipykernel" in sys.modules
 
 
 class Outcomes:

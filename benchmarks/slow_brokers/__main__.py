@@ -119,10 +119,13 @@ def describe(case: Case, runs: Sequence[Run]) -> Section:
     bound = case.bound()
     limit = "" if bound is None else f"; bound {bound:,.0f} records/s"
     names = dict.fromkeys(run.client for run in runs)
+    valid = [run for run in runs if not run.costs.is_void]
     return Section(
         title=f"{case.name}: {case.meaning}{limit}",
         headings=_HEADINGS,
-        rows=tuple(_row([run for run in runs if run.client == name], bound) for name in names),
+        rows=tuple(
+            _row(name, [run for run in valid if run.client == name], bound) for name in names
+        ),
         voids=tuple(
             f"VOID {run.client}: {run.costs.failed} failed, {run.costs.out_of_order} out of order"
             for run in runs
@@ -131,7 +134,9 @@ def describe(case: Case, runs: Sequence[Run]) -> Section:
     )
 
 
-def _row(runs: Sequence[Run], bound: float | None) -> tuple[str, ...]:
+def _row(client: str, runs: Sequence[Run], bound: float | None) -> tuple[str, ...]:
+    if not runs:
+        return client, *["-"] * (len(_HEADINGS) - 1)
     costs = [run.costs for run in runs]
     rates = [each.delivered / each.seconds for each in costs]
     rate = median(rates)
@@ -142,7 +147,7 @@ def _row(runs: Sequence[Run], bound: float | None) -> tuple[str, ...]:
     brokers = median(run.measured.brokers_cpu_seconds / run.costs.delivered_in_all for run in runs)
     others = [run.others_cores for run in runs]
     return (
-        *(runs[0].client, f"{rate:,.0f}", f"{min(rates):,.0f}..{max(rates):,.0f}", part),
+        *(client, f"{rate:,.0f}", f"{min(rates):,.0f}..{max(rates):,.0f}", part),
         f"{median(each.cpu_seconds / each.delivered for each in costs) * 1e6:.2f}",
         *(f"{brokers * 1e6:.2f}", f"{size / 1_024:,.0f}", f"{response_ms:.1f}"),
         f"{requests * response_ms / 1_000:.1f}",

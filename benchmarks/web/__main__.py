@@ -24,7 +24,7 @@ _START_SECONDS: Final = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 if a run was void: such a benchmark proves nothing."""
+    """Returns 1 if a run was void, as such a benchmark proves nothing, or without wrk."""
     parser = _parser()
     options = parser.parse_args(arguments)
     plan = Plan(
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if wrk.program() is None:
         print(wrk.MISSING)
-        return 0
+        return 1
     console = Console()
     servers = ("uvicorn", "httptools", "uvloop")
     servers_of_a_round = len(plan.frameworks) * len(plan.connections) * (1 + len(plan.clients))

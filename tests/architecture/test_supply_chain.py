@@ -157,7 +157,8 @@ def test_the_addresses_are_those_of_one_repository() -> None:
     assert site["extra"]["release"] == __version__
     for page in ("README.md", "docs/tutorial/getting-started.md"):
         assert f"git clone {urls['Repository']}\n" in (ROOT / page).read_text("utf-8")
-    for page in ("README.md", "docs/tutorial/getting-started.md", "CHANGELOG.md"):
+    versions = "docs/reference/versions.md"
+    for page in ("README.md", "docs/tutorial/getting-started.md", "CHANGELOG.md", versions):
         assert __version__ in (ROOT / page).read_text("utf-8")
 
 

@@ -19,7 +19,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "aioproducer", tree / "aioproducer", ignore=_NO_CACHES)
     for name in (
         *("README.md", "LICENSE", "NOTICE", "MANIFEST.in"),
-        *("compiled_types.py", "pyspark_aioproducer.py"),
+        *("compiled_types.py", "pyspark_aioproducer.py", "pytest_aioproducer.py"),
     ):
         shutil.copy(ROOT / name, tree)
     _rewrite(tree, "setup.py", "    ext_modules=extensions(),\n", "")

@@ -96,7 +96,10 @@ def test_the_links_of_the_description_lead_to_this_version(wheel: Path) -> None:
 
 def test_only_what_runs_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
-        kinds = {Path(each).suffix for each in packed.namelist() if each.startswith("aioproducer/")}
+        names = packed.namelist()
+    kinds = {Path(each).suffix for each in names if each.startswith("aioproducer/")}
+    beside = {each for each in names if "/" not in each}
+    assert beside == {"pyspark_aioproducer.py", "pytest_aioproducer.py"}
     assert kinds <= {".py", ".so", ".typed", ".pyi", ".properties", ".xml", ".json"}
 
 

@@ -218,8 +218,11 @@ class BufferPool:
         self.quota.grow(size)
 
     def close(self) -> None:
-        """Hand out no more buffers."""
+        """Hand out no more buffers, and keep none."""
         self._closed = True
+        self._unpooled += self._kept_bytes
+        self._kept_bytes = 0
+        self._kept.clear()
 
     def _take(self, size: int) -> None:
         while self._unpooled < size:

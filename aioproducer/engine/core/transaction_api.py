@@ -344,9 +344,9 @@ class TransactionApi:
             raise self.manager.refusal(doing)
 
     def record_failed(self, error: ProducerError, *, refused: bool = False) -> None:
-        """A record of the open transaction has failed, and no call has raised its ``error``.
+        """A record of the open transaction has failed.
 
-        ``refused``: ``send()`` raises it, and its caller may swallow it.
+        ``refused``: ``send()`` has raised ``error``, and its caller may swallow it.
         """
         if self.manager.state is State.IN_TRANSACTION:
             self.manager.delivery_failed(error, refused=refused)

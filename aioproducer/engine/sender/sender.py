@@ -86,16 +86,15 @@ class Sender:
         self._log = logs.current()
         try:
             now = wakeup.turn()
-            while True:
+            while not (accumulator.closing and self._is_finished):
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received, wakeup.clock.turned)
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                 self._round(now)
                 deadline = self._next_round(now)
-                if accumulator.closing and self._is_finished:
-                    break
-                now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
+                if not (accumulator.closing and self._is_finished):
+                    now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
         finally:
             wakeup.close()
             logs.tell_due(all_of_them=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from random import Random
 
 import pytest
@@ -115,8 +116,14 @@ def test_a_pool_of_few_batches_keeps_nothing_for_anybody() -> None:
 
 def test_a_closed_pool_hands_out_nothing() -> None:
     pool = BufferPool(100, 10)
+    before, after = taken(pool, 10), taken(pool, 10)
+    references = sys.getrefcount(before)
+    pool.deallocate(before, NODE)
     pool.close()
     assert pool.try_allocate(10, NODE) is None
+    pool.deallocate(after, NODE)
+    assert (sys.getrefcount(before), sys.getrefcount(after)) == (references, references)
+    assert pool.available == 100
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import aioproducer
 from benchmarks import __main__ as program
-from benchmarks import machine, suite
+from benchmarks import machine, recorded, suite
 from benchmarks.recorded import figure, joined, kept, said, tables
 from benchmarks.recorded import main as record
 from benchmarks.report import Measurement, Section, add_options, say_seconds
@@ -152,6 +154,44 @@ def test_a_figure_has_two_or_three_digits() -> None:
     assert [said(each) for each in (766_939, 1_234, 138.31, 7.47, 1.109, 0.0712)] == [
         *("767,000", "1,230", "138", "7.5", "1.11", "0.07"),
     ]
+
+
+@pytest.mark.usefixtures("compiled")
+def test_a_file_that_is_refused_keeps_no_other_from_being_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = measured(tmp_path, []), tmp_path / "bad.json"
+    bad.write_text('{"commit": "0123456789"}', "utf-8")
+    target = tmp_path / "recorded.json"
+    assert record([str(bad), str(good), "--recorded", str(target)]) == 1
+    assert [*tables(target)] == ["bulk"]
+    assert f"{bad}: a measurement of uncompiled source" in capsys.readouterr().err
+
+
+def test_the_suite_records_only_what_a_program_without_a_fault_has_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = {"good": 0, "void": 1, "silent": 0}
+    taken: list[str] = []
+
+    def take(files: list[str]) -> int:
+        taken.extend(files)
+        return 0
+
+    def run(program: list[str], **_: Any) -> SimpleNamespace:
+        name = program[2]
+        if name != "silent":
+            (tmp_path / f"{name}.json").touch()
+        return SimpleNamespace(returncode=codes[name])
+
+    monkeypatch.setattr(suite, "SUITE", dict.fromkeys(codes, 1))
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(Measurement, "begin", lambda *_, **__: None)
+    monkeypatch.setattr(recorded, "main", take)
+    assert suite.main(["--results", str(tmp_path)]) == 1
+    assert taken == [str(tmp_path / "good.json")]
+    said = capsys.readouterr().out
+    assert "FAILED: python -m void\nFAILED: python -m silent" in said
 
 
 def test_the_suite_names_programs_that_are_there() -> None:

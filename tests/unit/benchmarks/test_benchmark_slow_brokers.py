@@ -48,7 +48,10 @@ def test_the_table_shows_medians_the_part_of_the_bound_and_what_makes_a_run_void
     assert len(section.headings) == len(section.rows[0])
     assert section.voids == ()
     void = Run("aioproducer", 0.1, Measured(costs(40_000, out_of_order=3), 4.0))
-    assert describe(case, [void]).voids == ("VOID aioproducer: 0 failed, 3 out of order",)
+    mixed = describe(case, [void, *runs])
+    assert mixed.voids == ("VOID aioproducer: 0 failed, 3 out of order",)
+    assert mixed.rows == section.rows
+    assert describe(case, [void]).rows == (("aioproducer", *["-"] * 12),)
 
 
 def rounds_of(

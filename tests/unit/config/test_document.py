@@ -54,4 +54,6 @@ def test_the_command_suggests_an_option(
     name: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name]) == 2
-    assert capsys.readouterr() == ("", error)
+    out, told = capsys.readouterr()
+    assert (out, told.partition("This command")[0]) == ("", error)
+    assert "Those of Consumer are on the page 'Consuming'." in told

@@ -72,6 +72,12 @@ def test_a_lost_task_is_a_reason_to_restart_and_the_log_names_it(
     assert "limit is 10): aioproducer.spark.exactly_once.RetriableWriteError: task 0" in caplog.text
 
 
+def test_a_registry_that_is_away_is_a_reason_to_restart() -> None:
+    away = Query(StreamingQueryException("SchemaRegistryUnavailableError: no registry answers"))
+    end = Query(None)
+    assert run_stream(start_of(away, end)) is cast("Any", end)
+
+
 def test_restarts_are_limited() -> None:
     with pytest.raises(StreamingQueryException):
         run_stream(start_of(*(lost() for _ in range(3)), Query(None)), restarts=2)

@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -104,6 +105,15 @@ async def test_a_producer_that_stops_the_event_loop_says_so_once(
     [line] = warnings_of(caplog)
     assert producer.client_id in line
     assert "use aioproducer.Producer there, or asyncio.to_thread()" in line
+
+
+async def test_a_cell_of_a_notebook_is_no_coroutine(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    with Producer(bootstrap_servers=NOBODY) as producer:
+        producer.close(0)
+    assert warnings_of(caplog) == []
 
 
 async def test_a_producer_in_a_thread_beside_the_event_loop_is_no_mistake(
