@@ -107,7 +107,11 @@ def explode(*_: Any, **__: Any) -> Any:
 async def test_broken(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, topic: str, closes: bool
 ) -> None:
-    producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS)
+    producer = Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        request_timeout_ms=1_000,  # then metadata is asked for
+        **OPTIONS,
+    )
     await producer.start()
     futures = await send_after_mute(kafka, producer, topic)
     monkeypatch.setattr(MetadataRefresher, "step", explode)

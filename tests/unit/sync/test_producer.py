@@ -429,8 +429,8 @@ def test_two_callbacks_that_wait_for_each_other_s_producers_are_refused() -> Non
             here.send("orders", b"1")  # so a flush would wait
             run_in_loop(here, wait, name, other)
         concurrent.futures.wait(told.values(), 30, concurrent.futures.FIRST_COMPLETED)
-        one.complete_next()
-        two.complete_next()
+        with ThreadPoolExecutor(2) as both_at_once:  # one of the two waits for the other's record
+            both_at_once.map(SyncMockProducer.complete_next, (one, two))
         errors = [each.result(30) for each in told.values()]
         refused = [each for each in errors if isinstance(each, IllegalStateError)]
         assert refused
