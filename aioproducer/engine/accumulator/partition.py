@@ -234,11 +234,14 @@ class Partition:
 
     def _line_up_anew(self, now: float) -> None:
         """Leave the backlog, and enter the right one: the first batch or a rule has changed."""
+        left: Backlog = self.backlog
         if self.is_listed:
-            del self.backlog.partitions[self]
+            del left.partitions[self]
             self.is_listed = False
         self.backlog = self._backlogs.of(self.leader)
         self.line_up(now)
+        if not left.partitions:
+            left.not_ready_since = None
 
     def _must_wait(self, first: ProducerBatch) -> bool:
         """True if ``first`` may not follow the batches in flight."""
@@ -535,7 +538,7 @@ class Backlog:
         self.oldest = inf
         """A lower bound of the creation of the batches here."""
         self.not_ready_since: float | None = None
-        """The time of the first refusal, while the leader takes no batch."""
+        """The time of the first refusal, while there are batches and the leader takes none."""
 
     def is_short(self, size: int, most_bytes: int, held: bool) -> bool:
         """True if no batch can leave for the leader now, and its next request is half empty.

@@ -243,6 +243,19 @@ def test_ignore_keys_makes_keyed_records_stick() -> None:
     waiting.deliver_all()
 
 
+def test_a_broker_that_was_refusing_is_available_once_no_batch_waits_for_it() -> None:
+    world = AccumulatorWorld(availability_timeout=1.0)
+    world.learn(3, 3, 1)
+    for partition in (0, 1):
+        world.send(partition, FULL)
+    refusing = world.backlogs.of(3)
+    refusing.not_ready_since = since = world.now - 1.5
+    world.learn(1, 3, 1)
+    assert refusing.not_ready_since == since, "a batch of the other partition still waits"
+    world.learn(1, 1, 1)
+    assert refusing.not_ready_since is None
+
+
 def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
     world = AccumulatorWorld(availability_timeout=1.0)
     world.backlogs.of(3).not_ready_since = world.now - 1.5
