@@ -131,7 +131,12 @@ class AssignedPartition:
         return committed
 
     def place(self, committed: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
-        """Where reading begins if the group has this offset; None: where a reset says."""
+        """Where reading begins if the group has this offset: at the offset of ``seek()``, else at
+        the group's, else where this member began before.
+
+        None: where a reset says (``Assignment._places()``): at the beginning with "earliest" and
+        for a topic or partition that is newer than the subscription, else at the end or at a time.
+        """
         if self.sought is not None:
             return OffsetAndMetadata(self.sought)
         if committed is not None:

@@ -337,7 +337,12 @@ class Assignment:
     # --- taken -------------------------------------------------------------------------------
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand out nothing more of ``partitions``, wait for what is in work, and commit."""
+        """Hand out nothing more of ``partitions``, wait for what is in work, and commit.
+
+        All of it may take ``max_poll_interval_ms`` less two heartbeats, so that the member answers
+        in time. After that no handler begins, nothing is committed, and the handlers that still run
+        are not cancelled: their records are another member's, which reads them again.
+        """
         self.hold(partitions, Hold.REVOKED)
         if self.handlers is not None:
             self.handlers.stop(partitions)
@@ -356,8 +361,8 @@ class Assignment:
             if not bound.expired():
                 raise
             logger.warning(
-                "Group %r: records of revoked partitions have been in processing for longer than "
-                "%s (max_poll_interval_ms): another member will read them again",
+                "Group %r: records of revoked partitions, or on_revoked, have taken longer than %s "
+                "(max_poll_interval_ms less two heartbeats): another member will read them again",
                 self._link.group_id,
                 duration(longest),
             )

@@ -406,6 +406,10 @@ class ProducerBatch:
 def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     """The records of ``batch`` in batches of at most ``size`` bytes, or of one record.
 
+    It is split when its broker finds it too large and it has more than one record, whatever time
+    and retries are left; :meth:`BatchSizes.of_parts` says the ``size``. The parts leave one after
+    the other in the batch's place, before all later ones.
+
     The parts share the batch's place, sequence numbers and deadline. The last part has the batch's
     pooled memory and the count of its futures, so both become free when that part is done. The
     other parts have memory outside of the pool. Source: Kafka's ``ProducerBatch.split``.

@@ -16,6 +16,9 @@ partition is held back:
 
 The failed batch's records have their error by then; later records are delivered in order, once.
 
+Which batch a refused number makes missing or doubtful, :func:`~outcomes.decide_error` says by where
+it stands: only the first one in flight of its partition is judged, and the others are sent again.
+
 A batch that no broker remembers is *set aside* instead, if a later one may be in the log: the later
 one's outcome shows whether this one is in the log, too.
 

@@ -42,7 +42,7 @@ class Retry(NamedTuple):
     numbers_lost: bool = False
     """True if the broker refuses the sequence number: the batch needs a new one."""
     pace: Pace = Pace.USUAL
-    """``AT_ONCE`` if another broker leads now, or only the number was wrong."""
+    """``AT_ONCE`` if another broker leads now, or the number was wrong behind a known gap."""
 
 
 class SetAside(NamedTuple):

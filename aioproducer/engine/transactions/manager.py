@@ -317,7 +317,12 @@ class TransactionManager(RequestSource):
 
     @property
     def discard_error(self) -> ProducerError | None:
-        """The error of records that are not sent any more; None: they are sent."""
+        """The error of records that are not sent any more; None: they are sent.
+
+        So fail all records that have not left when the transaction is aborted, or can only be.
+        Those in flight get their own outcome first, and with version 1 of the protocol also those
+        that may have been written: only with version 2 does the abort end their epoch.
+        """
         if not self.discards_unsent:
             return None
         if self.state is State.FATAL_ERROR:
