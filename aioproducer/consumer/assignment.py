@@ -90,6 +90,7 @@ class AssignmentSettings:
     """``auto_offset_reset``: where to begin without an offset of the group."""
     isolation: IsolationLevel
     longest_revocation: float
+    """See :class:`SessionTimes`."""
     longest_call: float
     """``max_block_ms``: for offsets that are looked up or committed."""
     auto_commit: Callable[[], bool]

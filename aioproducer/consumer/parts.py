@@ -124,7 +124,7 @@ class ConsumerParts:
         )
         fetcher.on_take = self.protocol.session.look
         self.source.on_ask = self.progress.tell
-        longest = SessionTimes.of(setup.options).longest_work
+        longest = self.protocol.session.times.longest_work
         self.watch = WorkWatch(
             self.source, self.progress, self.protocol, longest, client.clock, setup.group_id
         )

@@ -72,9 +72,9 @@ class RowsNotWrittenError(ProducerError):
 class RetriableWriteError(ProducerError):
     """A write failed, and may succeed if it is repeated as a whole.
 
-    Brokers or a schema registry were not available, or, with ``exactly_once``, a task or an
-    executor was lost. With ``exactly_once`` nothing of the write is visible, unless a commit has no
-    answer: then the marker tells the repetition.
+    Brokers were not available, or, with ``exactly_once``, a task or an executor was lost. With
+    ``exactly_once`` nothing of the write is visible, unless a commit has no answer: then the marker
+    tells the repetition.
     """
 
 
