@@ -176,7 +176,7 @@ release-check: ## Refuse a release with placeholders of addresses, or with anoth
 		|| { echo "these addresses are placeholders: set those of the repository" >&2; exit 1; }
 	@! grep -n 'is a placeholder' SECURITY.md \
 		|| { echo "SECURITY.md still says that its address is a placeholder" >&2; exit 1; }
-	@! grep -n 'not on a package index' README.md docs/index.md \
+	@! grep -n 'is not on PyPI' README.md docs/index.md \
 		|| { echo "these pages still say that there is no release" >&2; exit 1; }
 	@test "$(TAG)" = "v$(VERSION)" \
 		|| { echo "the tag $(TAG) is not that of version $(VERSION)" >&2; exit 1; }

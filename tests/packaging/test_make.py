@@ -55,7 +55,7 @@ def test_a_clean_clone_gets_a_small_environment(target: str, tmp_path: Path) -> 
         ("1.0.0", "README.md", "README.md:3:git clone https://repository.invalid/"),
         ("1.0.0", "docs/tutorial/first.md", "first.md:3:git clone https://repository.invalid/"),
         ("1.0.0", "This address is a placeholder", "SECURITY.md still says that its address"),
-        ("1.0.0", "It is not on a package index yet", "these pages still say that there is no"),
+        ("1.0.0", "aioproducer is not on PyPI yet", "these pages still say that there is no"),
         ("1.0.1", "TAG", "the tag v1.0.0 is not that of version 1.0.1\n"),
         ("1.0.1", "", "CHANGELOG.md has no heading '## 1.0.1 (<day>)'\n"),
     ],
@@ -79,7 +79,7 @@ def test_a_release_with_placeholders_or_another_version_is_refused(
     ):
         shown = text if name == changed else text.replace(".invalid", ".example")
         (tmp_path / name).write_text(f"1\n2\n{shown}\n")
-    told = {"placeholder": "SECURITY.md", "index": "README.md"}
+    told = {"placeholder": "SECURITY.md", "PyPI": "README.md"}
     for word in set(told).intersection(changed.split()):
         (tmp_path / told[word]).write_text(f"{changed}\n")
     given = ["TAG=v1.0.0"] if changed == "TAG" else []
