@@ -27,7 +27,7 @@ from tests.simulation.__main__ import report
 from tests.simulation.drawing import make_plan
 from tests.simulation.knobs import KNOBS, drawn_knobs, tuned
 from tests.simulation.life import Life
-from tests.simulation.search import new_seeds, printed_by, violations
+from tests.simulation.search import new_seeds, printed_by, seeds_of_the_source, violations
 from tests.simulation.switches import BLOCK, PLAIN, SWITCHES, Pairs, switches_of
 
 CHOSEN: Final = os.environ.get("AIOPRODUCER_LIVES", "")
@@ -84,7 +84,7 @@ def test_what_was_found_once_with_its_switches_is_mended(seed: int) -> None:
 @chosen_alone
 @pytest.mark.parametrize("part", range(100 // AT_ONCE))
 def test_new_lives_keep_every_promise(part: int) -> None:
-    live(new_seeds(AT_ONCE))
+    live(seeds_of_the_source(AT_ONCE, part))
 
 
 @chosen_alone

@@ -434,6 +434,7 @@ class GroupLife:
             client_id="aborts",
             transactional_id="aborts",
             max_block_ms=PATIENCE * 1_000,  # brokers may still be down
+            transaction_timeout_ms=PATIENCE * 1_000,
         ) as producer:
             await producer.begin_transaction()
             for topic in self.plan.topics:
