@@ -284,6 +284,11 @@ class Progress:
             partition.committed = offset
 
     def _offset(self, where: TopicPartition) -> int:
+        """The offset to commit: of the first record that the application is not done with.
+
+        So records that are handled out of order hold it back, and so do those that wait for a
+        handler; without either it is the position.
+        """
         work = self.partitions[where].work
         if work.offsets:
             return next(iter(work.offsets))

@@ -579,10 +579,10 @@ class MemoryQuota:
             heapq.heappop(heap)
         return None
 
-    def skips_linger(self, node: NodeKey, now: float) -> bool:
-        """True if batches for ``node`` should not linger, because callers wait for memory.
+    def is_awaited(self, node: NodeKey, now: float) -> bool:
+        """True if callers or pending records wait for memory that batches for ``node`` may return.
 
-        A wait for a stuck node does not affect the batches of other nodes.
+        A stuck node returns nothing, so a wait for it says nothing about other nodes.
         """
         if not self._waiting and not self._awaited:
             return False

@@ -148,16 +148,6 @@ class Partition:
         return self._closed_bytes + (0 if batch is None else batch.size - BATCH_OVERHEAD)
 
     @property
-    def load(self) -> int:
-        """The number of queued batches, and of other partitions that wait for the same leader.
-
-        Partitions only wait for a leader while it takes no batch.
-        """
-        backlog = self.backlog
-        waiting = 0 if backlog.not_ready_since is None else len(backlog.partitions)
-        return len(self.queue) + waiting
-
-    @property
     def is_blocked(self) -> bool:
         """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
         if self._barrier is None or not self.queue:

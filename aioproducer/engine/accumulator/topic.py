@@ -175,9 +175,9 @@ class StickyChoice:
     """Chooses the sticky partition, and the moment of the next choice.
 
     A partition without a leader is chosen only if no partition has one. With
-    ``adaptive_partitioning``, partitions with more queued batches are chosen less often (see
-    :attr:`Partition.load`), and a partition whose leader has no memory left for a batch only if no
-    other has; ``has_room`` tells. With an availability timeout
+    ``adaptive_partitioning``, partitions with more queued batches are chosen less often
+    (:func:`load`), and a partition whose leader has no memory left for a batch only if no other
+    has; ``has_room`` tells. With an availability timeout
     (``partitioner_availability_timeout_ms``), partitions are left out whose leader has taken no
     batch for so long. While there are partitions with a near leader (KIP-1123), no others are
     chosen. Of many partitions, a random sample is looked at.
@@ -214,7 +214,7 @@ class StickyChoice:
             led = self._near(available) or available
         if self._adaptive and led:
             candidates = self._roomy(led, share)
-            loads = [each.load for each in candidates]
+            loads = [*map(load, candidates)]
             chosen = next_sticky_partition(self._random, candidates, loads)
         else:
             chosen = next_sticky_partition(self._random, led or partitions)
@@ -261,6 +261,16 @@ class StickyChoice:
 
 def _led(partitions: Sequence[Partition]) -> list[Partition]:
     return [each for each in partitions if each.leader is not None]
+
+
+def load(partition: Partition) -> int:
+    """The number of queued batches, and of other partitions that wait for the same leader.
+
+    Partitions only wait for a leader while it takes no batch.
+    """
+    backlog = partition.backlog
+    waiting = 0 if backlog.not_ready_since is None else len(backlog.partitions)
+    return len(partition.queue) + waiting
 
 
 def next_sticky_partition(

@@ -464,8 +464,11 @@ class MemoryWaiters:
     # --- the sender's rounds -----------------------------------------------------------------
 
     def serve(self, now: float) -> float | None:
-        """Give returned memory to pending records, and let callers go on for whose records there
-        is memory left. Returns the time of the next check by the clock.
+        """Give returned memory out. Returns the time of the next check by the clock.
+
+        Pending records come first. Of a node's partitions that have some, the one that had the
+        least memory when it began to wait is the next (:meth:`MemoryQuota.grant`). The memory that
+        is left lets callers of ``drain()`` go on: of each node, those that came first go first.
         """
         self._pending.admit(now)
         self.update()

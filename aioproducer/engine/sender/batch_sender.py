@@ -1,7 +1,7 @@
 """The batches that leave now, and the produce requests that carry them.
 
-:meth:`BatchSender._send_to` lists the rules by which a batch leaves. Its order among the batches of
-its partition is the rule of :meth:`Partition.line_up`; the others are here.
+:meth:`BatchSender._send_to` lists the rules by which a batch leaves, and names the method that keeps
+each one.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ class BatchSender:
         return True
 
     def _is_free_to_leave(self, backlog: Backlog, now: float) -> bool:
-        """True if the batches of ``backlog`` are urgent, or callers wait for memory."""
-        return self._is_urgent(backlog) or self._memory_quota.skips_linger(backlog.node, now)
+        """True if the batches of ``backlog`` are urgent, or somebody waits for their memory."""
+        return self._is_urgent(backlog) or self._memory_quota.is_awaited(backlog.node, now)
 
     def _is_urgent(self, backlog: Backlog) -> bool:
         """True if no record could join a batch of ``backlog``, or somebody waits for all of them.

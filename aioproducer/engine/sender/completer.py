@@ -332,9 +332,9 @@ class BatchCompleter:
         while self._late_results.waiting:
             self._late_results.turn(now)
             yield 0
-        kept = (
-            {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()
-        )
+        manager, kept = self._transactions, set[ProducerBatch]()
+        if unsent_only and manager is not None:
+            kept = {each for each in self._batches if manager.must_be_settled(each)}
         while batches := _up_to_a_slice(each for each in self._batches if each not in kept):
             yield sum(self._give_up(batch, error, now) for batch in batches)
         errors: dict[str | TopicPartition, ProducerError] = {}
@@ -381,12 +381,6 @@ class BatchCompleter:
                 errors[scope] = _error_for(error, False, scope)
             failed += self._pending_failures.fail(there[0].topic, there, errors[scope], now)
         return failed
-
-    def _must_be_settled(self, batch: ProducerBatch) -> bool:
-        """True if a transaction may not end before ``batch`` has its outcome."""
-        fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
-        doubtful = batch.uncertain and not fenced_by_the_end
-        return doubtful or batch.in_flight
 
     def _fail(
         self,

@@ -27,6 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from aioproducer.engine.transactions import errors
@@ -60,6 +61,9 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+
+if TYPE_CHECKING:
+    from aioproducer.engine.accumulator import ProducerBatch
 
 logger = RoomLogger("aioproducer.transactions.manager")
 
@@ -320,14 +324,18 @@ class TransactionManager(RequestSource):
         """The error of records that are not sent any more; None: they are sent.
 
         So fail all records that have not left when the transaction is aborted, or can only be.
-        Those in flight get their own outcome first, and with version 1 of the protocol also those
-        that may have been written: only with version 2 does the abort end their epoch.
+        Those that :meth:`must_be_settled` get their own outcome first: those in flight, and with
+        version 1 of the protocol those that may have been written.
         """
         if not self.discards_unsent:
             return None
         if self.state is State.FATAL_ERROR:
             return self.refusal("send")
         return errors.discarded(self.error)
+
+    def must_be_settled(self, batch: ProducerBatch) -> bool:
+        """True if the transaction may not end before ``batch`` has the outcome of an attempt."""
+        return batch.in_flight or (batch.uncertain and not self.ends_the_epoch)
 
     def leave_cluster(self, error: ProducerError) -> bool:
         """Another cluster answers, where nobody knows the producer id: fail with ``error``.

@@ -160,7 +160,7 @@ def test_a_batch_without_memory_for_the_next_waits_for_responses_if_the_linger_a
     world.send(0)
     while not world.pending:
         world.send(1, FULL)
-    assert world.memory_quota.skips_linger(1, world.now)
+    assert world.memory_quota.is_awaited(1, world.now)
     assert world.ready(1, idle=idle) == due
 
 

@@ -268,9 +268,9 @@ def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: QuotaUser
     world.wait(hog)
     assert world.granted() is None
     for node in (1, 2):
-        assert world.memory_quota.skips_linger(node, START)
-    assert world.memory_quota.skips_linger(1, START + STUCK_AFTER)
-    assert not world.memory_quota.skips_linger(2, START + STUCK_AFTER)
+        assert world.memory_quota.is_awaited(node, START)
+    assert world.memory_quota.is_awaited(1, START + STUCK_AFTER)
+    assert not world.memory_quota.is_awaited(2, START + STUCK_AFTER)
 
 
 # --- futures ---------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
     world.deliver(world.drain_one())
     assert not world.admit()
     assert all(batch.count for batch in world.batches)
-    assert world.memory_quota.skips_linger(2, world.now), "it waits still"
+    assert world.memory_quota.is_awaited(2, world.now), "it waits still"
     world.deliver_all()
     assert isinstance(large.outcome, RecordMetadata)
     assert world.pool.available == world.pool.total
@@ -257,7 +257,7 @@ def test_admission_without_anybody_left_uses_nothing() -> None:
     token.cancelled = True
     assert not world.admit()
     assert len(world.batches) == 1
-    assert not world.memory_quota.skips_linger(1, world.now)
+    assert not world.memory_quota.is_awaited(1, world.now)
 
 
 NOT_PREPARED = NotPreparedError("no schema yet")

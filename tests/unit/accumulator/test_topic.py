@@ -12,6 +12,7 @@ import pytest
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.accumulator.topic import load
 from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.errors import InvalidPartitionError
@@ -363,9 +364,9 @@ def test_partitions_of_a_leader_that_takes_no_batch_are_chosen_less_often() -> N
     for number in range(4):
         world.send(number)
     partitions = world.accumulator._topics["t"].partitions
-    assert [each.load for each in partitions] == [1, 1, 1, 1, 0]
+    assert [*map(load, partitions)] == [1, 1, 1, 1, 0]
     world.backlogs.of(1).not_ready_since = world.now
-    assert [each.load for each in partitions] == [5, 5, 5, 5, 0]
+    assert [*map(load, partitions)] == [5, 5, 5, 5, 0]
 
 
 def test_other_threads_see_the_old_number_of_partitions_or_the_new_one() -> None:
