@@ -70,6 +70,7 @@ CONTENDERS: Final = {
     contender.name: contender
     for contender in (
         Contender("noop", "noop", {}, sends=False, streams=True),
+        Contender("python_noop", "python_noop", {}, sends=False, streams=True),
         # The mock cluster refuses the Java client's version of ApiVersions in a way of its own.
         Contender("spark", "spark", {}, brokers=("kafka",), streams=True),
         Contender("aioproducer", "aioproducer", {}, peer="spark", streams=True),

@@ -25,6 +25,7 @@ from aioproducer.spark import publish_dataframe as publish
 from aioproducer.spark import repartition_by_key
 from benchmarks.clients import Settings
 from benchmarks.measure import Numbers
+from benchmarks.spark.forgetting import ForgettingSource
 from benchmarks.spark.plan import Contender
 from benchmarks.summary import percentile
 
@@ -32,7 +33,7 @@ _ROWS_PER_POLL: Final = 100
 _FULL_QUEUE_WAIT: Final = 0.01
 _URL: Final = "schema.registry.url"
 _LOOK_EVERY: Final = 1  # seconds
-_STREAMED: Final = {"noop": "noop", "spark": "kafka"}
+_STREAMED: Final = {"noop": "noop", "spark": "kafka", "python_noop": "python_noop"}
 """Spark's names of formats that write streams."""
 
 
@@ -54,6 +55,12 @@ def noop(rows: DataFrame, _target: Target, _settings: Settings) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
+def python_noop(rows: DataFrame, _target: Target, _settings: Settings) -> None:
+    """Forget the rows in Python: what every sink costs that is written in it."""
+    rows.sparkSession.dataSource.register(ForgettingSource)
+    rows.write.format(ForgettingSource.name()).mode("append").save()
+
+
 def stream(rows: DataFrame, target: Target, contender: Contender, batches: int) -> Numbers:
     """Write micro-batches, ``batches`` of them or a few more. Returns their times."""
     options = {name: str(value) for name, value in contender.settings.items()}
@@ -61,6 +68,8 @@ def stream(rows: DataFrame, target: Target, contender: Contender, batches: int) 
     if contender.transactional:
         options["sink.id"] = f"benchmark-{uuid4()}"  # of this query
     source = _STREAMED.get(contender.sink, "aioproducer")
+    if source == ForgettingSource.name():
+        rows.sparkSession.dataSource.register(ForgettingSource)
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = rows.writeStream.format(source).options(checkpointLocation=checkpoint, **options)
         query = writer.start()
@@ -198,7 +207,7 @@ def _sink(rows: DataFrame, source: str, target: Target, settings: Settings) -> N
 SINKS: Final[Mapping[str, Sink]] = {
     sink.__name__: sink
     for sink in (
-        *(noop, aioproducer, exactly_once, spark, publish_dataframe, confluent),
+        *(noop, python_noop, aioproducer, exactly_once, spark, publish_dataframe, confluent),
         *(to_avro, to_json, encode_columns),
     )
 }

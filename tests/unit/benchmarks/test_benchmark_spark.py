@@ -71,7 +71,7 @@ def test_each_micro_batch_has_markers(batches: int, counts: bool) -> None:
 def test_only_some_write_streams() -> None:
     plan = Plan([MICRO_BATCHES], list(CONTENDERS.values()), 1)
     able = [each.name for each in plan.able(MICRO_BATCHES)]
-    assert able == ["noop", "spark", "aioproducer", "exactly_once"]
+    assert able == ["noop", "python_noop", "spark", "aioproducer", "exactly_once"]
     assert len(plan.able(LOADS["values"])) == len(CONTENDERS)
 
 
