@@ -158,6 +158,7 @@ class RecordPump(Pump):
         waiting, self._topics = self._topics, {}
         for entry in _taken(waiting.values()):
             entry[0].set_exception(error)
+            self._core.record_failed(error)
 
     def rest(self) -> Iterator[Entry | Marker]:
         """Take everything that remains, at the end."""

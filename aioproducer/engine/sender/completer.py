@@ -12,7 +12,7 @@ batches. So a batch that may be retried becomes ``uncertain``, and goes back to 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ from aioproducer.engine.accumulator import (
     PendingRecord,
     ProducerBatch,
     RecordAccumulator,
+    still_uncertain,
 )
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.frames import Completion
@@ -42,7 +43,6 @@ from aioproducer.engine.sender.outcomes import (
     decide,
     decide_error,
     others_in_batch,
-    still_uncertain,
 )
 from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
 from aioproducer.engine.sender.refresher import MetadataRefresher
@@ -313,16 +313,23 @@ class BatchCompleter:
         elif manager.leave_cluster(error):
             self.abort(manager.refusal("send"), now)
 
-    def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
-        """Fail every record that has no outcome. Returns their number.
+    def abort(
+        self,
+        error: ProducerError,
+        now: float,
+        keeps: Callable[[ProducerBatch], bool] | None = None,
+    ) -> int:
+        """Fail every record that has no outcome, but those of batches that ``keeps`` is true for.
 
-        ``unsent_only``: keep the batches in flight, and the batches that must be sent again to find
-        out whether they were written.
+        Returns their number.
         """
-        return sum(self.abort_in_slices(error, now, unsent_only=unsent_only))
+        return sum(self.abort_in_slices(error, now, keeps))
 
     def abort_in_slices(
-        self, error: ProducerError, now: float, *, unsent_only: bool = False
+        self,
+        error: ProducerError,
+        now: float,
+        keeps: Callable[[ProducerBatch], bool] | None = None,
     ) -> Iterator[int]:
         """:meth:`abort` as an iterator over the numbers of records that failed in its steps.
 
@@ -332,9 +339,7 @@ class BatchCompleter:
         while self._late_results.waiting:
             self._late_results.turn(now)
             yield 0
-        manager, kept = self._transactions, set[ProducerBatch]()
-        if unsent_only and manager is not None:
-            kept = {each for each in self._batches if manager.must_be_settled(each)}
+        kept = () if keeps is None else {each for each in self._batches if keeps(each)}
         while batches := _up_to_a_slice(each for each in self._batches if each not in kept):
             yield sum(self._give_up(batch, error, now) for batch in batches)
         errors: dict[str | TopicPartition, ProducerError] = {}
@@ -409,11 +414,9 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
         self._end_failed(batch, error, uncertain, record_errors, now)
-        if self._transactions is not None:
-            self._transactions.delivery_failed(error)
-            if not alone:
-                for each in batch.partition.take_aside():
-                    self._fail_doubtful(each, now)
+        if self._transactions is not None and not alone:
+            for each in batch.partition.take_aside():
+                self._fail_doubtful(each, now)
 
     def _end_failed(
         self,
@@ -423,7 +426,10 @@ class BatchCompleter:
         record_errors: Mapping[int, ProducerError],
         now: float,
     ) -> None:
-        """Fail the futures of ``batch``, report it, note the gap, and return the memory."""
+        """Fail the futures of ``batch``, report it, note the gap, and return the memory.
+
+        A transaction can't go on without its records, unless its own end has discarded them.
+        """
         topic, count, others = batch.topic_partition.topic, batch.count, error
         if record_errors:
             others = others_in_batch(error)
@@ -436,6 +442,8 @@ class BatchCompleter:
         self._topic_outcomes.failed(topic, count, error, now)
         self.gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
+        if self._transactions is not None:
+            self._transactions.delivery_failed(error)
 
 
 def _written_by_another(batch: ProducerBatch) -> ProducerError:

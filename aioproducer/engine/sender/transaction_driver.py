@@ -105,7 +105,7 @@ class TransactionDriver(Requester):
         manager.offered_version = self._client.features.transaction_version
         discard_error = manager.discard_error
         if discard_error is not None:
-            self._completer.abort(discard_error, now, unsent_only=True)
+            self._completer.abort(discard_error, now, manager.must_be_settled)
         self._report_changes()
         self.due = min(self._step_transaction(now), self._step_offsets(now))
 

@@ -470,6 +470,32 @@ async def test_transactions_and_purges() -> None:
             await producer.abort_transaction()
 
 
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+async def test_a_transaction_without_its_purged_records_is_not_committed(topic: str) -> None:
+    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
+        options = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": "tx",
+            "linger.ms": 50_000,
+        }
+        async with AIOProducer(options) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.produce("t", "kept")
+            await producer.flush()
+            future = await producer.produce(topic, "purged")
+            await producer.purge()
+            with pytest.raises(KafkaException, match="Purged in queue"):
+                await future
+            with pytest.raises(KafkaException) as raised:
+                await producer.commit_transaction()
+            assert raised.value.args[0].txn_requires_abort()
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            await producer.produce("t", "later")
+            await producer.commit_transaction()
+
+
 async def test_knobs_of_workers_have_no_effect_and_say_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

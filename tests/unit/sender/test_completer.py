@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 import pytest
 
@@ -397,19 +398,20 @@ async def test_hundreds_of_batches_that_no_broker_remembers_fail_one_after_the_o
 
 
 async def test_what_is_on_its_way_can_be_left_to_its_answer() -> None:
+    in_flight = attrgetter("in_flight")
     async with running() as world:
         flying = world.send()
         await world.turn()
         sent = world.one(ProduceRequest)
         queued, waiting = world.send(), world.send(topic="unknown")
         error = ProducerClosedError("not now")
-        assert world.completer.abort(error, world.now, unsent_only=True) == 2
+        assert world.completer.abort(error, world.now, in_flight) == 2
         assert queued.done()
         assert waiting.done()
         assert not flying.done()
         await world.answer(sent)
         assert flying.exception() is None
-        assert world.completer.abort(error, world.now, unsent_only=True) == 0
+        assert world.completer.abort(error, world.now, in_flight) == 0
         await world.turn()
         assert world.pool.available == world.pool.total
 
