@@ -29,6 +29,7 @@ from aioproducer.engine.accumulator.producer_batch import (
     BatchPhase,
     ProducerBatch,
     accumulator_settings,
+    still_uncertain,
 )
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.engine.accumulator.results import FailingTopic, Flushes, LateResults, TopicOutcomes
@@ -57,4 +58,5 @@ __all__ = [
     "Unserialized",
     "accumulator_settings",
     "cancelled_by_caller",
+    "still_uncertain",
 ]

@@ -16,7 +16,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from math import inf
-from typing import Final
 
 from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.producer_batch import (
@@ -33,9 +32,6 @@ from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, BigInt, TopicPartition
-
-EVERYTHING_WITH_A_NUMBER: Final = 2**62
-"""A place after those of all batches."""
 
 
 class Partition:
@@ -172,15 +168,6 @@ class Partition:
             other.order > batch.order and (other.uncertain or other.phase is SENT)
             for other in (*self.in_flight, *self.queue)
         )
-
-    @property
-    def barrier_of_gap(self) -> BatchOrder | None:
-        """The barrier for :meth:`block` that its gap asks for; None: it has no gap."""
-        if self.moves:
-            return 0
-        if self.missing is None and self.doubtful is not None:
-            return EVERYTHING_WITH_A_NUMBER
-        return self.missing
 
     def has_gap_before(self, batch: ProducerBatch) -> bool:
         """True if the number of an earlier batch will never be in the log."""

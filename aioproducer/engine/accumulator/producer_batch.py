@@ -29,7 +29,7 @@ from aioproducer.engine.records.builder import (
 from aioproducer.engine.records.bulk_tokens import tokens_by_record
 from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.records.field_reader import read_records
-from aioproducer.errors import ProducerError, RecordTooLargeError
+from aioproducer.errors import ProducerError, RecordTooLargeError, Written
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, BigInt, TopicPartition
 
@@ -365,7 +365,10 @@ class ProducerBatch:
 
     @property
     def may_have_been_written(self) -> bool:
-        """True if the batch may be in the log, if it fails now."""
+        """True if the batch may be in the log, if it is given up now, without a response.
+
+        After a response, or an error in its place, it is :func:`still_uncertain`.
+        """
         return self.uncertain or self.phase is SENT
 
     def compress(self, compression: Compression | None) -> None:
@@ -430,6 +433,11 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     parts[-1].futures = batch.futures
     batch.release()
     return parts
+
+
+def still_uncertain(before: bool, error: ProducerError) -> bool:
+    """True if a batch may be in the log after ``error``; ``before``: the same before it."""
+    return before or error.written is Written.MAYBE
 
 
 def _part(batch: ProducerBatch, size: int) -> ProducerBatch:

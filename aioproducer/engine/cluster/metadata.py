@@ -10,8 +10,8 @@ Callers and pending records of a topic fail at once if a broker refuses the topi
 (:meth:`Metadata.is_refused`) or every broker refuses the login
 (:meth:`MetadataRefresher.step`), and otherwise at the end of their time with the error of
 :meth:`Metadata.why_no_partition`. A partition without a leader is asked about again after
-``retry_backoff_ms``; its batches fail at their ``delivery_timeout_ms``, and records without a key
-avoid it.
+``retry_backoff_ms``; its batches fail at their ``delivery_timeout_ms``, and the next choice of a
+partition for records without a key leaves it out.
 """
 
 from __future__ import annotations

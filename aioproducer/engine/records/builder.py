@@ -46,7 +46,7 @@ MAX_RECORD_OVERHEAD: Final = 21
 """The most bytes that a record takes in addition to its key, value and headers."""
 
 _NULL_LENGTH: Final = encode_varint(-1)
-_TIMESTAMPS_END: Final = 2**63
+TIMESTAMPS_END: Final = 2**63
 
 
 Run: TypeAlias = tuple[int, int, int, int]
@@ -102,7 +102,7 @@ def check_fields(timestamp_ms: object, key: object, value: object) -> None:
             raise TypeError(f"a key or value is bytes or None, not {type(field).__name__}")
     if not isinstance(timestamp_ms, int):
         raise TypeError(f"a timestamp is an int, not {type(timestamp_ms).__name__}")
-    if not 0 <= timestamp_ms < _TIMESTAMPS_END:
+    if not 0 <= timestamp_ms < TIMESTAMPS_END:
         raise OverflowError(f"a timestamp is from 0 to 2**63 - 1 ms, not {timestamp_ms}")
 
 

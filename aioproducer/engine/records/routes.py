@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aioproducer.engine.partitioning import STICKY, route
-from aioproducer.engine.records.builder import RecordsBuilder
+from aioproducer.engine.records.builder import TIMESTAMPS_END, RecordsBuilder
 from aioproducer.engine.records.entry_token import EntryToken
 
 ENTRY: Final = 10
@@ -24,7 +24,6 @@ A record whose token is no :class:`EntryToken` does not take the fast path.
 
 _PENDING: Final = "PENDING"
 _RUNNING: Final = "RUNNING"
-_TIMESTAMPS_END: Final = 2**63
 
 
 class OpenBuilders:
@@ -135,4 +134,4 @@ class Routes:
 
 
 def _is_time(number: object) -> bool:
-    return type(number) is int and 0 <= number < _TIMESTAMPS_END
+    return type(number) is int and 0 <= number < TIMESTAMPS_END

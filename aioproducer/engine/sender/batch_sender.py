@@ -1,7 +1,7 @@
 """The batches that leave now, and the produce requests that carry them.
 
-:meth:`BatchSender._send_to` lists the rules by which a batch leaves, and names the method that keeps
-each one.
+:meth:`BatchSender._send_to` lists the rules by which a batch leaves, and names the method that
+keeps each one.
 """
 
 from __future__ import annotations

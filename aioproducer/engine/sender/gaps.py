@@ -36,14 +36,18 @@ to a batch that may have been written, here it keeps its number until a broker's
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import BatchQueue, Partition, ProducerBatch
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.model import BatchOrder
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
+
+EVERYTHING_WITH_A_NUMBER: Final = 2**62
+"""A place after those of all batches."""
 
 
 class Gaps:
@@ -162,11 +166,21 @@ class Gaps:
         for partition in sorted(self.partitions, key=lambda each: each.topic_partition):
             if partition.moves:
                 partition.leave_cluster()
-            if partition.block(partition.barrier_of_gap, now):
+            barrier = barrier_of_gap(partition)
+            if partition.block(barrier, now):
                 yield from partition.take_aside()
                 if not partition.moves:
                     self._sequence_numbers.renew(partition.topic_partition)
                 partition.renumber(now)
                 del self.partitions[partition]
-            elif partition.barrier_of_gap is None:
+            elif barrier is None:
                 del self.partitions[partition]
+
+
+def barrier_of_gap(partition: Partition) -> BatchOrder | None:
+    """The first batch that may not leave, for :meth:`Partition.block`; None: there is no gap."""
+    if partition.moves:
+        return 0
+    if partition.missing is None and partition.doubtful is not None:
+        return EVERYTHING_WITH_A_NUMBER
+    return partition.missing

@@ -7,6 +7,7 @@ combines the facts with the meaning of an error code (:mod:`aioproducer.errors.b
 
 from typing import NamedTuple, TypeAlias
 
+from aioproducer.engine.accumulator import still_uncertain
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.errors import (
@@ -16,7 +17,6 @@ from aioproducer.errors import (
     KafkaError,
     ProducerError,
     ProtocolError,
-    Written,
     explain,
     kafka_error,
 )
@@ -163,11 +163,6 @@ def _retry(error: ProducerError, standing: Standing, *, numbers_lost: bool = Fal
     elif isinstance(error, ConcurrentTransactionsError):
         pace = Pace.SOON
     return Retry(error, numbers_lost, pace)
-
-
-def still_uncertain(before: bool, error: ProducerError) -> bool:
-    """True if a batch may be in the log after ``error``; ``before``: the same before it."""
-    return before or error.written is Written.MAYBE
 
 
 def _record_errors(

@@ -1,4 +1,7 @@
-"""The errors that end a transaction, and those of calls that its producer refuses. No I/O."""
+"""What a failed record does to its transaction, and the errors of refused calls. No I/O.
+
+The errors of requests to coordinators have their reactions in ``requests.py``.
+"""
 
 from __future__ import annotations
 

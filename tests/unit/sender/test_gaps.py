@@ -7,9 +7,8 @@ from typing import Final, TypeAlias
 import pytest
 
 from aioproducer.engine.accumulator import Backlogs, Partition, ProducerBatch
-from aioproducer.engine.accumulator.partition import EVERYTHING_WITH_A_NUMBER
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
-from aioproducer.engine.sender.gaps import Gaps
+from aioproducer.engine.sender.gaps import EVERYTHING_WITH_A_NUMBER, Gaps, barrier_of_gap
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.model import BatchOrder, TopicPartition
@@ -69,7 +68,7 @@ def test_what_may_still_leave(happens: list[Happens], barrier: BatchOrder | None
             gaps.delivered(numbered(place, one))
         else:
             gaps.left_by(numbered(place, one), uncertain=what == "doubtful")
-    assert one.barrier_of_gap == barrier
+    assert barrier_of_gap(one) == barrier
     assert barrier is None or one in gaps.partitions
     assert two not in gaps.partitions, "it is the business of one partition"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.accumulator import still_uncertain
 from aioproducer.engine.sender.outcomes import (
     Deliver,
     Fail,
@@ -15,7 +16,6 @@ from aioproducer.engine.sender.outcomes import (
     decide,
     decide_error,
     others_in_batch,
-    still_uncertain,
 )
 from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.errors import (
