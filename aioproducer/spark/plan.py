@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql.types import StructType
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.names import BY_JAVA_NAME
 from aioproducer.config.plain_secrets import hidden_properties, plain_secrets_of
 from aioproducer.config.properties import (
     BUILT_IN,
@@ -28,6 +29,7 @@ from aioproducer.config.properties import (
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.spark.typed_columns import (
+    BEGINNINGS,
     COLUMNS,
     NAMES,
     REGISTRY_PREFIXES,
@@ -90,7 +92,11 @@ _ATTEMPTS: Final = 4
 _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _FAIL: Final = "failondataloss"
 """An option of Spark's Kafka source, with its name."""
-_READ: Final = ("topic", "includeheaders", *_OWN, _DEAD_LETTERS, _FAIL)
+_KNOWN: Final = ("topic", *_OWN, _DEAD_LETTERS, "failOnDataLoss", *NAMES)
+_READ: Final = {each.lower() for each in (*_KNOWN, "includeHeaders")}
+_KNOWN_BEGINNINGS: Final = (_PREFIX, *REGISTRY_PREFIXES)
+_OWN_BEGINNINGS: Final = ("delivery.", "sink.", "errors.", *BEGINNINGS)
+"""Spark passes on no option of its own with one of these."""
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 """The default of ``transaction.timeout.ms``; Kafka's minute is short for a write."""
 _SERIALIZERS: Final = {
@@ -243,19 +249,30 @@ def option_texts(options: Mapping[str, Option]) -> dict[str, str]:
     }
 
 
-def check_names(options: Iterable[str]) -> None:
-    """Refuse options that nobody reads; Spark passes on some of its own, so a format can't.
+def check_names(options: Iterable[str], *, spark_options: bool = False) -> None:
+    """Refuse options that nobody reads.
+
+    ``spark_options``: Spark's own may be among them, as in a format. Then only those are refused
+    that are named almost as ours: ``deliveryGuarantee``, or ``linger.ms`` without its prefix.
 
     Raises:
         ConfigError: with the name.
     """
-    known = (*_READ, *NAMES)
     for name in options:
-        if name.lower() not in known and not name.lower().startswith((_PREFIX, *REGISTRY_PREFIXES)):
-            raise ConfigError(
-                f"unknown option {name!r}{nearest(name, known)}; the options are "
-                f"{', '.join(known)}, and those of a producer by their Java names after 'kafka.'"
-            )
+        lower = name.lower()
+        if lower in _READ or lower.startswith(_KNOWN_BEGINNINGS):
+            continue
+        java_name = lower.removeprefix("kafka_").replace("_", ".")
+        meant = nearest(name, _KNOWN)
+        if java_name in BY_JAVA_NAME:
+            meant = f"; did you mean {_PREFIX + java_name!r}?"
+        if spark_options and not meant and not lower.startswith(_OWN_BEGINNINGS):
+            continue
+        every = (
+            f"; the options are {', '.join(_KNOWN)}, and those of a producer by their Java names "
+            f"after '{_PREFIX}'"
+        )
+        raise ConfigError(f"unknown option {name!r}{meant or every}")
 
 
 def refuse_shown_secrets(plan: SinkPlan) -> None:
@@ -335,9 +352,6 @@ def _properties(given: Mapping[str, str], guarantee: Guarantee) -> dict[str, str
 
 
 def _guarantee(given: Mapping[str, str]) -> Guarantee:
-    for name in given:
-        if name.startswith(("delivery.", "sink.")) and name not in _OWN:
-            raise ConfigError(f"unknown option '{name}'; the options are {', '.join(_OWN)}")
     said = given.get("delivery.guarantee", Guarantee.AT_LEAST_ONCE)
     if said not in list(Guarantee):
         raise ConfigError(
@@ -365,9 +379,6 @@ def _fails_on_data_loss(given: Mapping[str, str], guarantee: Guarantee) -> bool:
 
 
 def _dead_letter_topic(given: Mapping[str, str], topic: str | None) -> str:
-    for name in given:
-        if name.startswith("errors.") and name != _DEAD_LETTERS:
-            raise ConfigError(f"unknown option '{name}'; the option is {_DEAD_LETTERS}")
     name = given.get(_DEAD_LETTERS, "").strip()
     if name and name == topic:
         raise ConfigError(f"{_DEAD_LETTERS} is {name!r}, the topic of the rows: name another one")

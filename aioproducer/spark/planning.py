@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from aioproducer.errors import ConfigError
 from aioproducer.spark.plan import (
     SinkPlan,
+    check_names,
     plan_rows,
     plan_write,
     refuse_shown,
@@ -36,6 +37,7 @@ def plan_sink(options: Mapping[str, str], schema: StructType) -> SinkPlan:
         ConfigError: an option or a column is wrong, or a part of a column fits no schema.
         SchemaRegistryError: the registry refuses a schema, or is not there.
     """
+    check_names(options, spark_options=True)
     formats = format_options(options)
     plan = plan_write(options, types_of(schema), formats.names)
     refuse_shown_secrets(plan)

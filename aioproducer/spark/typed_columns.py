@@ -51,13 +51,16 @@ NAMES: Final = (
 """The options whose names are known here."""
 REGISTRY_PREFIXES: Final = ("schema.registry.", "basic.auth.", "bearer.auth.", "request.header.")
 """The beginnings of the names that the client of the registry knows."""
-_BEGINNINGS: Final = (*REGISTRY_PREFIXES, "key.", "value.", "auto.", "use.", "normalize.")
-"""The beginnings of our names: Spark passes on no option of its own with one of them."""
+BEGINNINGS: Final = ("key.", "value.", "auto.", "use.", "normalize.")
+"""The beginnings of the other names."""
 _SECRETS: Final = (
     *("user.info", "token", "secret", "password", "keystore.key", "jaas.config"),
     *("authorization", "api-key", "cookie"),
 )
 """The ends of the names of the registry's properties that hold a secret; a URL may have one."""
+_ALIKE: Final = 0.65
+"""difflib's ratio from which a name is taken for a misspelled one. Spark's own options, and those
+of its Kafka source, have up to 0.6."""
 _FULL_NAME: Final = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 
@@ -120,10 +123,9 @@ def format_options(options: Mapping[str, str]) -> FormatOptions:
     """Read the options of the formats; other options are left alone.
 
     Raises:
-        ConfigError: with the option, and the nearest known name of an unknown one.
+        ConfigError: with the option.
     """
     given = {name.lower(): value.strip() for name, value in options.items()}
-    check_format_names(name for name in given if name.startswith(_BEGINNINGS))
     columns = tuple(_columns(given))
     registry = {name: value for name, value in given.items() if name.startswith(REGISTRY_PREFIXES)}
     if not columns:
@@ -165,9 +167,17 @@ def check_format_names(options: Iterable[str]) -> None:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?``, or nothing if none of the known names is like ``name``."""
-    near = get_close_matches(name.lower(), known, n=1)
-    return f"; did you mean {str(near[0])!r}?" if near else ""
+    """``; did you mean 'x'?``, or nothing if none of the known names is like ``name``.
+
+    Only letters and digits count: ``deliveryGuarantee`` is like ``delivery.guarantee``.
+    """
+    spelled = {_letters(each): str(each) for each in known}
+    near = get_close_matches(_letters(name), spelled, n=1, cutoff=_ALIKE)
+    return f"; did you mean {spelled[near[0]]!r}?" if near else ""
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _is_plain(value: str) -> bool:

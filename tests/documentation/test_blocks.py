@@ -23,7 +23,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.errors import MissingExtraError
-from aioproducer.spark.plan import plan_write
+from aioproducer.spark.plan import check_names, plan_write
 from aioproducer.spark.typed_columns import format_options
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing import MockCluster
@@ -232,6 +232,7 @@ COLUMNS: Final = {"key": "string", "value": "string"}
 
 def planned_write(options: dict[str, str]) -> object:
     """The plan, but for the schemas of typed columns."""
+    check_names(options, spark_options=True)
     return plan_write(options, COLUMNS, format_options(options).names)
 
 

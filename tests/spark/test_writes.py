@@ -116,6 +116,8 @@ def before_tracebacks(error: BaseException) -> str:
         ("'v' as value", {"topic": None}, "topic option required when no 'topic' attribute"),
         ("'v' as value", {"kafka.acks": "7"}, "acks"),
         ("'v' as value", {"kafka.lingr.ms": "7"}, "linger"),
+        ("'v' as value", {"deliveryGuarantee": "exactly_once"}, "mean 'delivery.guarantee'?"),
+        ("struct(1) as value", {"valueFormat": "json"}, "did you mean 'value.format'?"),
         ("'v' as value", {"delivery.guarantee": "exactly_once"}, "needs the option 'sink.id'"),
     ],
 )
