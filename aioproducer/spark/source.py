@@ -68,6 +68,7 @@ class KafkaDataSource(DataSource):
         """The name for ``format()``."""
         return "aioproducer"
 
+    @reason_first()
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """The writer of a batch write.
 
