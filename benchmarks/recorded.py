@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -140,7 +141,7 @@ def figure(key: str, found: Mapping[str, Table] | None = None) -> str:
     value, *others = (each for each in values if each is not None)
     if others:
         return said(value / others[0])
-    return said(value) if value >= 1_000 else str(cells[0])
+    return said(value) if value >= 1_000 else re.sub(r"\.0+$", "", str(cells[0]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

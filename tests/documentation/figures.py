@@ -215,7 +215,10 @@ def results() -> str:
         ("Start a process, until its first record is delivered", "new_process.first record"),
         ("Install", "light.installation"),
         ("Send the lines of a file", "produce_lines.lines"),
-        ("Spark", "spark.values@kafka"),
+        ("Spark, binary values", "spark.values@kafka"),
+        ("Spark, keyed strings in large batches", "spark.json@kafka"),
+        ("Spark, JSON from columns", "spark.formats.json@kafka"),
+        ("Spark, a stream of micro-batches", "spark.micro_batches@kafka"),
     ):
         if name in found:
             parts += [f"## {heading}", _plain(found[name])]
