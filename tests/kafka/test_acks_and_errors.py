@@ -50,6 +50,7 @@ def read(cluster: KafkaCluster, topic: str, count: int, partitions: int = 1) -> 
             "group.id": "never-used",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
@@ -58,7 +59,7 @@ def read(cluster: KafkaCluster, topic: str, count: int, partitions: int = 1) -> 
     deadline = time.monotonic() + 20
     while len(values) < count or len(ended) < partitions:
         assert time.monotonic() < deadline, f"{len(values)} records of {topic}, not {count}"
-        for message in consumer.consume(1000, 0.2):
+        for message in consumer.consume(1000, 0.02):
             error = message.error()
             if error is None:
                 value = message.value()

@@ -153,6 +153,7 @@ def read(servers: str, isolation: str = "read_committed") -> list[tuple[int, byt
             "group.id": "none",
             "isolation.level": isolation,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
     try:
@@ -160,7 +161,7 @@ def read(servers: str, isolation: str = "read_committed") -> list[tuple[int, byt
         found: list[tuple[int, bytes, bytes]] = []
         ended: set[int | None] = set()
         while len(ended) < PARTITIONS:
-            for message in consumer.consume(1_000, 0.5):
+            for message in consumer.consume(1_000, 0.02):
                 error = message.error()
                 if error is not None:
                     assert error.code() == KafkaError._PARTITION_EOF

@@ -135,6 +135,7 @@ def read(cluster: KafkaCluster, topic: str) -> list[dict[int, int]]:
             "group.id": "never-used",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
@@ -143,7 +144,7 @@ def read(cluster: KafkaCluster, topic: str) -> list[dict[int, int]]:
     deadline = time.monotonic() + 60
     while len(ended) < PARTITIONS:
         assert time.monotonic() < deadline, "the topic could not be read to its end"
-        for message in consumer.consume(10_000, 0.5):
+        for message in consumer.consume(10_000, 0.02):
             error, partition, offset = message.error(), message.partition(), message.offset()
             assert partition is not None
             assert offset is not None

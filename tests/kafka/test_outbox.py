@@ -139,6 +139,7 @@ class Shop:
                 "group.id": "none",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 10,
             }
         )
         found: dict[str, list[int]] = defaultdict(list)
@@ -146,7 +147,7 @@ class Shop:
         try:
             consumer.assign([TopicPartition(self.topic, each, 0) for each in range(PARTITIONS)])
             while ended < PARTITIONS:
-                for message in consumer.consume(1_000, 0.5):
+                for message in consumer.consume(1_000, 0.02):
                     if (error := message.error()) is not None:
                         assert error.code() == KafkaError._PARTITION_EOF
                         ended += 1

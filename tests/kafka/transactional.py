@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, Literal
 
 import pytest
 from confluent_kafka import (
     Consumer,
     IsolationLevel,
-    KafkaError,
     KafkaException,
     TopicPartition,
 )
@@ -18,6 +16,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
+from benchmarks.chaos.transactions.read_back import Place, read_to_end
 from tests.support.waiting import until
 
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -70,36 +69,11 @@ def read(
     cluster: KafkaCluster, topics: tuple[str, ...], isolation: Isolation
 ) -> dict[tuple[str, int], list[bytes]]:
     """Each partition to its end, or to its first open transaction."""
-    logs: dict[tuple[str, int], list[bytes]] = {
-        place: [] for place in partitions_of(cluster, topics)
-    }
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "never-used",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in logs])
-    left = set(logs)
-    deadline = time.monotonic() + TIMEOUT
-    while left:
-        assert time.monotonic() < deadline, f"{left} could not be read"
-        messages = consumer.consume(10_000, 0.2)
-        if messages:
-            deadline = time.monotonic() + TIMEOUT
-        for message in messages:
-            error, place = message.error(), (message.topic() or "", message.partition() or 0)
-            if error is None:
-                value = message.value()
-                assert isinstance(value, bytes)
-                logs[place].append(value)
-            else:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                left.discard(place)
-    consumer.close()
+    places = [Place(*each) for each in partitions_of(cluster, topics)]
+    logs: dict[tuple[str, int], list[bytes]] = {place: [] for place in places}
+    options = {"isolation.level": isolation}
+    for place, value in read_to_end(cluster.bootstrap_servers, places, **options):
+        logs[place].append(value)
     return logs
 
 

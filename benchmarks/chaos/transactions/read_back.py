@@ -89,13 +89,14 @@ def read_to_end(
     bootstrap_servers: str, places: Collection[Place], **options: Any
 ) -> Iterator[tuple[Place, bytes]]:
     """Each partition to its end, or to its first open transaction. Raises ReadError."""
-    reading = consumer(bootstrap_servers, "never-used", **{"enable.partition.eof": True, **options})
+    at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+    reading = consumer(bootstrap_servers, "never-used", **{**at_once, **options})
     reading.assign([TopicPartition(*place, 0) for place in places])
     left = set(places)
     deadline = time.monotonic() + _LONGEST_SILENCE
     try:
         while left:
-            messages = reading.consume(10_000, 0.2)
+            messages = reading.consume(10_000, 0.02)
             if messages:
                 deadline = time.monotonic() + _LONGEST_SILENCE
             elif time.monotonic() > deadline:
