@@ -73,6 +73,8 @@ class Run:
             self._random.choice([*steps, self.purge, self.wrong])()
         self._producer.flush()
         self.trace.append(("left", len(self._producer), len(self._offline)))
+        self._producer.close()
+        self._offline.close()
         return self.trace
 
     def tell(self, error: Any, message: Any) -> None:
