@@ -74,7 +74,7 @@ class ReaderOptions:
     """The number of bytes that a broker collects before it responds."""
 
     fetch_max_wait_ms: int = option(Milliseconds(0, INT_MAX), 500, Group.READING)
-    """How long a broker waits for `fetch_min_bytes`."""
+    """How long a broker waits for `fetch_min_bytes`; less than `request_timeout_ms`."""
 
     check_crcs: bool = option(Boolean(), True, Group.READING)
     """Verify the checksum of every batch."""

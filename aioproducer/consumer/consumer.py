@@ -53,7 +53,6 @@ from aioproducer.consumer.workers import Order, Workers, deserializing
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, client_config, elsewhere
-from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.core.arguments import checked_offsets, checked_places
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (
@@ -77,6 +76,7 @@ from aioproducer.model import (
     TopicPartition,
 )
 from aioproducer.model.type_parameters import ReadKey, ReadValue
+from aioproducer.reader.fetcher import FetchSettings
 from aioproducer.reader.positions import Position, checked_position, find_offsets
 from aioproducer.reader.record_source import DESERIALIZERS, RecordSource, deserializers_of
 
@@ -162,7 +162,8 @@ class Consumer(Generic[ReadKey, ReadValue]):
         names = CONSUMER_OPTIONS.keys() | READER_OPTIONS.keys() | _KEYWORDS
         self.config: ProducerConfig = client_config(config, given, "Consumer", ALSO, names)
         self._timeout = self.config.max_block_ms / 1000
-        self._isolation = IsolationLevel[self._reading.isolation_level.upper()]
+        fetching = FetchSettings.of(self._reading, self.config)
+        self._isolation = fetching.isolation
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
@@ -178,6 +179,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
             self.config,
             self._options,
             self._reading,
+            fetching,
             subscription,
             lambda: self._commits_itself,
             (on_assigned, on_revoked, on_lost),

@@ -26,7 +26,6 @@ from aioproducer.consumer.session import SessionTimes
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger, duration
@@ -52,6 +51,7 @@ class ConsumerSetup:
     config: ProducerConfig
     options: ConsumerOptions
     reading: ReaderOptions
+    fetching: FetchSettings
     subscription: Subscription
     commits_itself: Callable[[], bool]
     """False once transactions commit the offsets."""
@@ -80,7 +80,7 @@ class ConsumerParts:
         fail: Callable[[Exception], None],
     ) -> None:
         reading, config = setup.reading, setup.config
-        settings = FetchSettings.of(reading, config)._replace(patience=inf)
+        settings = setup.fetching._replace(patience=inf)
         leaders = Leaders(())
         fetcher = Fetcher(
             client,
@@ -204,7 +204,7 @@ def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
     assigned, revoked, lost = setup.callbacks
     return AssignmentSettings(
         offset_reset=setup.reading.auto_offset_reset,
-        isolation=IsolationLevel[setup.reading.isolation_level.upper()],
+        isolation=setup.fetching.isolation,
         longest_revocation=SessionTimes.of(setup.options).longest_revocation,
         longest_call=setup.config.max_block_ms / 1000,
         auto_commit=setup.commits_itself,

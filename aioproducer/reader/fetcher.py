@@ -19,6 +19,7 @@ from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.timeouts import MOST_TIMEOUTS
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
+    ConfigError,
     KafkaError,
     ProducerError,
     TopicRecreatedError,
@@ -75,11 +76,21 @@ class FetchSettings(NamedTuple):
 
     @classmethod
     def of(cls, options: ReaderOptions, config: ProducerConfig) -> FetchSettings:
-        """The settings by a reader's options."""
+        """The settings by a reader's options.
+
+        Raises:
+            ConfigError: requests that wait for new records would time out.
+        """
+        wait, timeout = options.fetch_max_wait_ms, config.request_timeout_ms
+        if wait >= timeout:
+            raise ConfigError(
+                f"fetch_max_wait_ms={wait} has to be less than request_timeout_ms={timeout}: a "
+                "broker without new records responds after that time"
+            )
         return cls(
             IsolationLevel[options.isolation_level.upper()],
             FetchLimits(
-                options.fetch_max_wait_ms,
+                wait,
                 options.fetch_min_bytes,
                 options.fetch_max_bytes,
                 options.max_partition_fetch_bytes,
@@ -88,7 +99,7 @@ class FetchSettings(NamedTuple):
             options.check_crcs,
             options.auto_offset_reset,
             config.max_block_ms / 1000,
-            MOST_TIMEOUTS * config.request_timeout_ms / 1000,
+            MOST_TIMEOUTS * timeout / 1000,
             config.metadata_max_age_ms / 1000,
             config.max_block_ms / 1000,
             config.client_rack,

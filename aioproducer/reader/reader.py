@@ -113,8 +113,6 @@ class Reader(Generic[ReadKey, ReadValue]):
         self.config: ProducerConfig = client_config(
             config, given, "Reader", ("client_rack",), {*READER_OPTIONS, *DESERIALIZERS}
         )
-        if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
-            raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self._settings = FetchSettings.of(self._options, self.config)
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Reader")

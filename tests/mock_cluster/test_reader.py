@@ -384,7 +384,7 @@ async def test_a_reader_that_was_not_started(cluster: MockCluster) -> None:
         ("orders", {"start": 1.5}, "start is an offset"),
         ("orders", {"end": "latest"}, "end is an offset"),
         ("orders", {"isolation_level": "serializable"}, "isolation_level"),
-        ("orders", {"fetch_max_wait_ms": 30_000}, "less than request_timeout_ms"),
+        ("orders", {"fetch_max_wait_ms": 30_000}, "be less than request_timeout_ms=30000"),
         ("orders", {"linger_ms": 5}, r"linger_ms: Reader\(\) has no such option, a Producer has"),
         ("orders", {"group_id": "mine"}, "group_id"),
     ],

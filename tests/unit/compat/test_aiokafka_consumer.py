@@ -128,6 +128,12 @@ def test_wrong_options_are_refused(options: dict[str, Any], said: str | None) ->
         AIOKafkaConsumer("orders", **{"group_id": "g", **options})
 
 
+def test_a_fetch_waits_for_less_than_the_request_timeout() -> None:
+    reader = AIOKafkaConsumer(request_timeout_ms=400)
+    assert reader._options.reading()["fetch_max_wait_ms"] == 399
+    reader._closed = True
+
+
 def test_options_that_have_no_effect_are_named() -> None:
     with pytest.warns(DeprecationWarning, match="api_version has no effect"):
         AIOKafkaConsumer(api_version="auto")._closed = True

@@ -92,6 +92,10 @@ def test_without_a_group_a_reader_reads() -> None:
             "no effect without a key_deserializer or a value_des",
         ),
         ({"session_timeout_ms": 0}, "session_timeout_ms=0"),
+        (
+            {"fetch_max_wait_ms": 1_000, "request_timeout_ms": 1_000},
+            "fetch_max_wait_ms=1000 has to be less than request_timeout_ms=1000",
+        ),
         ({"max_poll_interval_ms": "5 min"}, "max_poll_interval_ms='5 min'"),
         ({"partition_assignment_strategy": "alphabetical"}, "'cooperative-sticky'"),
         ({"partition_assignment_strategy": None}, "'cooperative-sticky'"),
