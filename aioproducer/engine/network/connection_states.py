@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import Any, Final
 
@@ -161,23 +162,23 @@ class NodeConnectionState:
         random: Random,
         *,
         refusals: int,
-        unused: float = 0.0,
         at_once: bool = False,
-        is_news: bool = True,
     ) -> None:
         """The connection ended. The backoff before the next one grows with each failure.
 
-        ``at_once``: the next one may begin without a backoff. ``is_news``: False if ``reason`` says
-        nothing about the broker yet, so the last error stays.
+        ``at_once``: the next one may begin without a backoff.
 
-        The seconds in which the connection was ``unused`` count as a part of the backoff. The end
-        of an idle connection is no failure.
+        The seconds in which the connection was unused count as a part of the backoff. The end of an
+        idle connection is no failure, and neither is that of one that was left.
 
         ``refusals``: refused logins in a row at all brokers. Brokers share their accounts, so the
         backoff grows with refusals at any of them.
         """
-        assert self.connection is not None
-        was_ready = self.connection.phase.was_ready
+        connection = self.connection
+        assert connection is not None
+        was_ready = connection.phase.was_ready
+        is_left = connection.phase is Phase.LEFT
+        unused = inf if is_left else connection.timeouts.unused_for(now)
         self.setup_failures += not was_ready
         self.connection = self.exchange = None
         if was_ready:
@@ -186,7 +187,7 @@ class NodeConnectionState:
             return
         if self.failing_since is None and (is_final(reason) or not was_ready):
             self.failing_since = self.since
-        if is_news:
+        if not connection.hung_up_at:  # else the next one asks with a lower version
             self.last_error = reason
         self.failures += 1
         first, longest = settings.reconnect_backoff, settings.reconnect_backoff_max

@@ -597,9 +597,8 @@ class NetworkClient:
         now = self.clock()
         node, was_ready, refused = connection.node, connection.phase.was_ready, is_final(reason)
         self._refusals += refused
-        is_left = connection.phase is Phase.LEFT
-        unused = inf if is_left else connection.timeouts.unused_for(now)
         hung_up_at = connection.hung_up_at
+        is_left = connection.phase is Phase.LEFT
         self._has_lost |= not is_left and (was_ready or isinstance(node, Node))
         address = node.host, node.port
         state.ended(
@@ -608,9 +607,7 @@ class NetworkClient:
             now,
             self.random,
             refusals=self._refusals,
-            unused=unused,
             at_once=hung_up_at is not None and self._hang_ups.hung_up(address, hung_up_at, now),
-            is_news=not hung_up_at,  # else the next connection asks with a lower version
         )
         if was_ready:
             self.metrics.connection_closed(now)
