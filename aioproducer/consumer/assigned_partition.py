@@ -10,6 +10,7 @@ from uuid import UUID
 
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.positions import Position
 
 
 class Hold(IntFlag):
@@ -124,24 +125,36 @@ class AssignedPartition:
         new.holds, new.is_told = self.holds, self.is_told
         return new
 
+    @property
+    def is_recreated(self) -> bool:
+        """True if a topic of the same name was deleted before, as far as the member knows."""
+        return self.is_anew or self.former is not None
+
     def own(self, committed: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
         """The group's offset; None: there is none, or it is that of another topic."""
         if committed is None or self.is_anew or committed.offset == self.former:
             return None
         return committed
 
-    def place(self, committed: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
-        """Where reading begins if the group has this offset: at the offset of ``seek()``, else at
-        the group's, else where this member began before.
+    def place(
+        self, own: OffsetAndMetadata | None, reset: Position | None, *, is_new: bool = False
+    ) -> OffsetAndMetadata | Position | None:
+        """Where reading begins: at the offset of ``seek()``, else at the group's, which is ``own``,
+        else where this member began before, else at the position ``reset``.
 
-        None: where a reset says (``Assignment._places()``): at the beginning with "earliest" and
-        for a topic or partition that is newer than the subscription, else at the end or at a time.
+        None: it is refused until the application seeks, because there is no reset.
+
+        A topic that was created again, and a partition that did not exist when the member
+        subscribed (``is_new``), begin at their beginning with any reset: nobody has decided to skip
+        the records that were written before the group noticed them.
         """
         if self.sought is not None:
             return OffsetAndMetadata(self.sought)
-        if committed is not None:
-            return committed
-        return None if self.fallback is None else OffsetAndMetadata(self.fallback)
+        if own is not None:
+            return own
+        if self.fallback is not None:
+            return OffsetAndMetadata(self.fallback)
+        return "beginning" if reset is not None and (is_new or self.is_recreated) else reset
 
     def begin(self, place: OffsetAndMetadata, committed: OffsetAndMetadata | None) -> None:
         """Read from ``place`` on, unless another offset was sought meanwhile."""

@@ -224,47 +224,48 @@ class Assignment:
             raise error_about(what, found.error_code, Api.OFFSET_FETCH)
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
+        position = reset_position(self._settings.offset_reset)
         reset: dict[TopicPartition, AssignedPartition] = {}
         for number, (where, committed) in enumerate(found.offsets.items(), start=1):
             partition = wanted[where]
             own = partition.own(committed)
-            place = partition.place(own)
-            if place is None:
-                reset[where] = partition
-            else:
+            place = partition.place(own, position)
+            if isinstance(place, OffsetAndMetadata):
                 self._add(partition, place, own)
+            else:
+                reset[where] = partition
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
         if reset:
-            await self._reset(await self._places(reset), reset)
+            await self._reset(await self._places(reset, position), reset)
 
     async def _places(
-        self, partitions: Mapping[TopicPartition, AssignedPartition]
+        self, partitions: Mapping[TopicPartition, AssignedPartition], reset: Position | None
     ) -> dict[TopicPartition, Position]:
-        """The positions at which to begin partitions for which the group has no offset.
+        """The positions of partitions without an offset. Without a reset each is refused.
 
-        A partition that did not exist when this member started begins at its beginning: nobody has
-        decided to skip the records that were written before the group noticed it. Without a reset
-        each is refused, and there are no positions.
+        The new ones among them are looked up, unless all begin at their beginning anyway.
         """
-        place = reset_position(self._settings.offset_reset)
-        if place == "beginning":
-            return dict.fromkeys(partitions, place)
-        new = {**await self._topics.new_among(partitions)}
-        anew = [each for each in partitions.values() if each.is_anew or each.former is not None]
-        new |= dict.fromkeys((each.where for each in anew), True)
-        if place is not None:
-            return {each: "beginning" if each in new else place for each in partitions}
-        for where, each in partitions.items():
-            self._refuse(each, created_again=new.get(where, False))
-        return {}
+        new: Mapping[TopicPartition, bool] = {}
+        if reset != "beginning":
+            new = await self._topics.new_among(partitions)
+        places: dict[TopicPartition, Position] = {}
+        for number, (where, partition) in enumerate(partitions.items(), start=1):
+            place = partition.place(None, reset, is_new=where in new)
+            if isinstance(place, OffsetAndMetadata):  # it was sought meanwhile
+                self._add(partition, place, None)
+            elif place is None:
+                again = partition.is_recreated or new.get(where, False)
+                self._refuse(partition, created_again=again)
+            else:
+                places[where] = place
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
+        return places
 
     def _refuse(self, partition: AssignedPartition, *, created_again: bool) -> None:
         """Raise the error of a partition that can't begin, in its turn, until it is sought."""
         if not self._is_owned(partition):
-            return
-        if partition.sought is not None:  # meanwhile
-            self._add(partition, OffsetAndMetadata(partition.sought), None)
             return
         where = partition.where
         advice = "seek() to an offset, or set auto_offset_reset to 'earliest' or 'latest'"
