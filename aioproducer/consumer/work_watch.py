@@ -25,7 +25,9 @@ class WorkWatch:
     """Has the member leave its group when a record is in work for ``longest`` seconds, or when
     records wait for that long and nobody asks for them.
 
-    The group gives the records to another member then. Source: Kafka's ``max.poll.interval.ms``.
+    The group gives the records to another member then. The member joins again once the application
+    is done with its records and asks for more: its join waits for that in
+    :meth:`Assignment.settled`. Source: Kafka's ``max.poll.interval.ms``.
     """
 
     def __init__(
