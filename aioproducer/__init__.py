@@ -1,6 +1,6 @@
 """aioproducer: a Kafka producer for asyncio, and a consumer, a reader and an admin.
 
-The classes that a first record does not need are imported when they are first asked for.
+Classes that a first record does not need are imported on first access.
 """
 
 from importlib import import_module

@@ -20,7 +20,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     The producer works on both. uvloop needs less time per record and acknowledges sooner.
 
     Raises:
-        IllegalStateError: an event loop runs in this thread already, as in a notebook.
+        IllegalStateError: an event loop is already running in this thread, as in a notebook.
     """
     try:
         asyncio.get_running_loop()

@@ -197,8 +197,8 @@ class Producer(Generic[K_contra, V_contra]):
         ``delivery_timeout_ms``. Returns the number of records that were not delivered; their
         futures raise :class:`ProducerClosedError`. A second call waits for the same shutdown, which
         ends with the earlier of the two timeouts. If a call is cancelled, all remaining records
-        fail at once; the end of ``asyncio.run()``, which cancels every task once, leaves it its
-        time.
+        fail at once; at the end of ``asyncio.run()``, which cancels every task once, the call keeps
+        its timeout.
         """
         check_timeout(timeout)
         return await self._core.close(timeout)
@@ -226,8 +226,8 @@ class Producer(Generic[K_contra, V_contra]):
 
         You can change all objects after the call: the record keeps their content. While a
         serializer with ``prepare()`` is not prepared, the record waits with a deep copy of its key
-        and value. An object that can't be copied waits itself, and a warning says so: do not change
-        it until the future is done.
+        and value. An object that can't be copied is kept as it is, and a warning says so: do not
+        change it until the future is done.
 
         Cancelling the future withdraws the record only while it waits for metadata or memory. Once
         in a batch, the record is sent.
@@ -244,7 +244,7 @@ class Producer(Generic[K_contra, V_contra]):
             InvalidPartitionError: the number is out of range, or the partitioner chose a partition
                 that the topic lacks.
             InvalidTopicError: brokers do not accept this topic name.
-            InvalidTimestampError: the timestamp is no int, or out of range.
+            InvalidTimestampError: the timestamp is not an int, or out of range.
             BufferExhaustedError: too many records are pending; ``await drain()`` between sends.
             ProducerClosedError, ProducerBrokenError: the producer has ended.
             IllegalStateError: the producer was not started, or no transaction is open.
@@ -328,7 +328,7 @@ class Producer(Generic[K_contra, V_contra]):
         """Wait until every record sent so far is delivered or has failed.
 
         Raises:
-            ProducerTimeoutError: ``timeout`` seconds are over. Sending goes on in the background.
+            ProducerTimeoutError: ``timeout`` seconds are over. Sending continues in the background.
             AbortableTransactionError: a record failed in a transaction that other producers may
                 commit.
         """
@@ -426,16 +426,16 @@ class Producer(Generic[K_contra, V_contra]):
                 producer.send("audit", entry)
 
         Leaving the block waits until every record is delivered, and commits. Any exception,
-        including cancellation, aborts the transaction and is raised again. A cancelled commit goes
-        on in the background; the next transaction waits for it, and raises its error. ``shared``:
-        see :meth:`begin_transaction`.
+        including cancellation, aborts the transaction and is raised again. A cancelled commit
+        continues in the background; the next transaction waits for it, and raises its error.
+        ``shared``: see :meth:`begin_transaction`.
 
         ::
 
             try:
                 async with producer.transaction(): ...
             except (FatalTransactionError, ProducerBrokenError, UsageError):
-                raise                                 # another attempt would fail as well
+                raise # another attempt would fail, too
             except CommitUnconfirmedError:
                 await producer.commit_transaction()   # keep waiting; raises if the commit failed
             except ProducerError:
@@ -445,7 +445,7 @@ class Producer(Generic[K_contra, V_contra]):
             FatalTransactionError: the producer was fenced by a newer one, or refused.
             AbortableTransactionError: a record was not delivered, so the transaction was aborted.
             CommitUnconfirmedError: the commit was not confirmed within ``max_block_ms``, or the
-                producer was closed meanwhile. Unless it is closed, the commit goes on.
+                producer was closed meanwhile. Unless it is closed, the commit continues.
             IllegalStateError: a transaction is already open.
         """
         return self._core.transactions.block(shared=shared)
@@ -467,7 +467,7 @@ class Producer(Generic[K_contra, V_contra]):
         """Deliver the records of the transaction, and commit it.
 
         ``timeout``: seconds, None for ``max_block_ms``. A commit that was cancelled or timed out
-        goes on; a second call waits for the same commit, and raises if it failed.
+        continues; a second call waits for the same commit, and raises if it failed.
 
         Raises:
             AbortableTransactionError: a record was not delivered; call :meth:`abort_transaction`.

@@ -94,7 +94,7 @@ class ConfigCalls:
         if brokers:
             nodes = (await self._calls.client.describe(())).brokers
             places += [(nodes[each], (each,)) for each in brokers if each in nodes]
-            there = f"the cluster has the brokers {sorted(nodes)} at present"
+            there = f"the cluster currently has the brokers {sorted(nodes)}"
             unknown = Answer(ErrorCode.BROKER_NOT_AVAILABLE, there)
             outcomes.take({each: unknown for each in brokers if each not in nodes})
         return await self._calls.at_nodes(outcomes, places, ask)

@@ -51,10 +51,10 @@ def assign_replicas(
 ) -> dict[int, tuple[int, ...]]:
     """Assign the replicas of a topic's partitions to brokers, as Kafka's own tools do.
 
-    The first replicas go round the brokers, starting at a random one. The other replicas of a
-    partition are on the brokers that follow, at a distance that grows with every round. With racks,
-    the list of brokers alternates between the racks (:func:`rack_alternated`), and a partition has
-    a replica on every rack before any rack gets a second one. So:
+    The first replicas are assigned round robin, starting at a random broker. The other replicas of
+    a partition are on the brokers that follow, at a distance that grows with every round. With
+    racks, the list of brokers alternates between the racks (:func:`rack_alternated`), and a
+    partition has a replica on every rack before any rack gets a second one. So:
 
     - the numbers of leaders per broker differ by at most one;
     - in whole rounds (a multiple of the number of brokers, starting at such a multiple) every
@@ -175,8 +175,9 @@ def _check(
         raise InvalidReplicaAssignmentError(f"each broker is named once, but {twice} are repeated")
     if replication_factor > len(ids):
         raise InvalidReplicationFactorError(
-            f"{replication_factor} replicas need as many brokers, and there are {len(ids)}: lower "
-            "replication_factor, or add brokers"
+            f"{replication_factor} replicas need {replication_factor} brokers, and there "
+            f"{'is' if len(ids) == 1 else 'are'} {len(ids)}: lower replication_factor, or add "
+            "brokers"
         )
 
 

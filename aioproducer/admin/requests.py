@@ -628,7 +628,7 @@ class AlterOffsetsRequest(SchemaRequest):
             if code in _OF_A_MEMBER:
                 return Answer(
                     code,
-                    "the group has members, and takes offsets from them alone: "
+                    "the group has members, and accepts offsets only from them: "
                     "stop them, and try again",
                 )
             if code not in _OF_PARTITIONS:

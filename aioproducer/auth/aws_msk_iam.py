@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: a login by a signed request, as Amazon MSK takes it; and the token of that kind.
+"""AWS_MSK_IAM: a login with a signed request, as Amazon MSK expects it; and such tokens.
 
 :func:`aws_login` reads the options. botocore finds the credentials by its own chain and signs with
 them; both block. Source: aws-msk-iam-auth (version 2020_10_22 of its message), and
@@ -143,7 +143,7 @@ def aws_login(sources: LoginSources) -> AwsLogin:
 
 
 class AwsMskIam(Mechanism):
-    """The mechanism. botocore finds and renews the credentials, in threads beside the loop."""
+    """The mechanism ``AWS_MSK_IAM``. botocore finds and renews the credentials, in threads."""
 
     name = "AWS_MSK_IAM"
 
@@ -163,7 +163,7 @@ class AwsMskIam(Mechanism):
 
 @final
 class AwsMskIamExchange:
-    """One login: the signed message, and the broker's answer to it."""
+    """One login: the signed message, and the broker's response to it."""
 
     blocking: ClassVar[bool] = False
     sent_secrets: ClassVar[tuple[Secret, ...]] = ()
@@ -198,7 +198,7 @@ class AwsMskIamExchange:
         version, request_id = answer.get("version"), answer.get("request-id")
         if version != _VERSION or not isinstance(request_id, str):
             raise AuthenticationError(
-                f"AWS_MSK_IAM: the broker's answer has version {printable(version)}, not"
+                f"AWS_MSK_IAM: the broker's response has version {printable(version)}, not"
                 f" {_VERSION}, or no request-id"
             )
         self.request_id = printable(request_id)
@@ -437,7 +437,7 @@ def _text_of(error: Exception) -> str:
     from botocore.parsers import ResponseParserError
 
     if isinstance(error, ResponseParserError):  # it shows the answer, which may have credentials
-        return "the answer can't be read"
+        return "the response can't be read"
     return str(error)
 
 

@@ -1,4 +1,4 @@
-"""Tokens of AWS STS (``GetWebIdentityToken``), for Kafka that trusts AWS as its identity provider.
+"""Tokens of AWS STS (``GetWebIdentityToken``), for clusters that trust AWS as identity provider.
 
 Source: ``aws_iam`` of librdkafka and confluent-kafka. Amazon MSK takes other tokens, those of
 :mod:`aioproducer.auth.aws_msk_iam`.
@@ -109,7 +109,7 @@ class AwsWebIdentity:
         except LookupError:  # of botocore, in an answer of another form
             answer = {}
         except Exception as error:
-            return failure_of(error, "AWS STS gave no token")
+            return failure_of(error, "AWS STS returned no token")
         value = answer.get("WebIdentityToken")
         if not isinstance(value, str):
             return TokenError("AWS STS answered without a WebIdentityToken")

@@ -1,6 +1,6 @@
-"""Tokens of Microsoft Entra without a secret: for Event Hubs, and for Kafka that trusts Entra.
+"""Tokens of Microsoft Entra without a secret: for Event Hubs, and for clusters that trust Entra.
 
-The documented HTTP endpoints are asked with the client that OAuth's token endpoints use, because
+Requests to the documented HTTP endpoints use the client of OAuth's token endpoints, because
 azure-identity brings msal and requests, and retries for more than a minute inside one call. Its
 credentials work as token providers, too.
 """
@@ -60,7 +60,8 @@ def azure_token_provider(resource: str, *, client_id: str | None = None) -> Call
     ``client_id`` chooses a user-assigned identity; by default, the environment variable
     ``AZURE_CLIENT_ID`` does.
 
-    The first of these is asked, in the order of azure-identity's ``DefaultAzureCredential``:
+    The first available one of these is used, in the order of azure-identity's
+    ``DefaultAzureCredential``:
 
     - workload identity, if ``AZURE_FEDERATED_TOKEN_FILE`` is set (Kubernetes)
     - ``IDENTITY_ENDPOINT`` with ``IDENTITY_HEADER`` (App Service, Functions, Container Apps)

@@ -1,8 +1,8 @@
 """Tokens of Google Cloud without a secret: for its Managed Service for Apache Kafka.
 
-The documented HTTP endpoint is asked with the client that OAuth's token endpoints use; google-auth
-would add requests for two GETs. Its credentials, for other places than Google's own machines, are
-shown in the documentation.
+Requests to the documented HTTP endpoint use the client of OAuth's token endpoints; google-auth
+would add the package ``requests`` for two GETs. The documentation shows its credentials, for
+machines outside of Google Cloud.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _check_flavor(server: MetadataServer, answer: Answer) -> None:
     """Google's servers always send this header; a proxy or another cloud's server does not."""
     if answer.headers.get("metadata-flavor") != _FLAVOR:
         raise TokenError(
-            f"{server.shown} answered without the header 'Metadata-Flavor: Google', so it is none"
+            f"{server.shown} answered without the header 'Metadata-Flavor: Google', so it is not"
+            " a metadata server"
         )
 
 

@@ -250,14 +250,14 @@ class ProvidedCredentials(Mechanism):
         if is_final(error, has_worked=self._mechanism is not None):
             failure = AuthenticationError(what)
         else:
-            failure = NetworkError(f"{what}; it is asked again for the next login")
+            failure = NetworkError(f"{what}; it is called again for the next login")
         failure.__cause__ = error
         return failure
 
     def _too_slow(self) -> NetworkError:
         return NetworkError(
             f"sasl_credentials_provider did not answer within {duration(self._timeout)}"
-            " (sasl_login_read_timeout_ms); it is asked again for the next login"
+            " (sasl_login_read_timeout_ms); it is called again for the next login"
         )
 
 

@@ -476,8 +476,8 @@ def server_name(host: str, *, verified: bool = True) -> str:
     bare = host.rstrip(".").partition("%")[0]
     if verified and not has_name(bare):
         raise SslAuthenticationError(
-            f"the host {host!r} has no name that a certificate could prove: a broker, or somebody "
-            "between, tells an address that no broker has. Check advertised.listeners"
+            f"the host {host!r} has no name that a certificate could prove: a broker, or someone "
+            "on the network path, reports an address that no broker has. Check advertised.listeners"
         )
     try:
         return str(ip_address(bare.strip("[]")))

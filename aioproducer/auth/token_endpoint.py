@@ -96,7 +96,7 @@ class TokenEndpoint:
             )
         if parts.scheme == "http" and _has_proxy(host):
             raise ConfigError(
-                f"{self.option}: {self.shown} would be asked through a proxy (HTTP_PROXY or "
+                f"{self.option}: {self.shown} would be reached through a proxy (HTTP_PROXY or "
                 f"ALL_PROXY), which could read the client's secret and the token. Add {host} to "
                 "NO_PROXY"
             )

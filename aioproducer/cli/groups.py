@@ -119,7 +119,7 @@ def new_offset(
         case datetime():
             wanted = end if found is None else found
             if wanted >= end:
-                return end, False, "no record is so late: the end"
+                return end, False, "no record is that late: the end"
         case Shift(by):
             wanted = (now or 0) + by
         case _:
@@ -127,7 +127,7 @@ def new_offset(
     if wanted < beginning:
         return beginning, True, f"{wanted} is before the log: its beginning"
     if wanted > end:
-        return end, True, f"{wanted} is behind the log: its end"
+        return end, True, f"{wanted} is after the log: its end"
     return wanted, False, ""
 
 
@@ -152,7 +152,7 @@ async def planned_changes(
     if chosen is None:
         gone = [where for where, each in committed.items() if each.end is None]
         if gone:
-            Terminal().say(f"left out, as they do not exist any more: {', '.join(map(str, gone))}")
+            Terminal().say(f"left out, because they no longer exist: {', '.join(map(str, gone))}")
         partitions = [where for where in committed if where not in gone]
     else:
         partitions = await _partitions(admin, chosen, left)
@@ -337,7 +337,7 @@ def change_lines(group: str, changes: Sequence[OffsetChange], *, executed: bool)
     ]
     yield from table([_CHANGES, *rows])
     if not executed:
-        yield "nothing was changed: --execute does it"
+        yield "nothing was changed: add --execute"
 
 
 def _member_fields(member: GroupMember) -> dict[str, Any]:

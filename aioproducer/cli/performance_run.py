@@ -479,7 +479,7 @@ class PerformanceRun:
     def _interrupt(self, number: signal.Signals) -> None:
         self._interrupted = True
         self._stopped.set()
-        self._terminal.say(f"{number.name}: waiting for the records sent so far; again gives up")
+        self._terminal.say(f"{number.name}: waiting for the records sent; a second signal gives up")
 
     def _on_failure(self, error: BaseException) -> None:
         """End the run if the next record would fail like this one."""

@@ -141,7 +141,7 @@ def client_config(
     """
     named, reader = split_properties(properties or ())
     for name in reader:
-        raise ConfigError(f"--property {name}: it is of `aioproducer produce` alone; leave it out")
+        raise ConfigError(f"--property {name}: only `aioproducer produce` has it; leave it out")
     named |= given(bootstrap_servers=bootstrap_servers, **options)
     return producer_config(path, named, client_id)
 

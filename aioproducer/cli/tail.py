@@ -438,7 +438,7 @@ def _refuse_positions(start: str | None, until: str | None, partitions: list[int
     """Raise :class:`ConfigError`: the group says where its members read."""
     if start is not None:
         raise ConfigError(
-            "--from and --group: leave one out. The group goes on at its offsets: "
+            "--from and --group: leave one out. The group continues at its offsets: "
             "`aioproducer groups reset-offsets` changes them. A group without offsets begins at "
             "the end, or at the beginning with -X auto.offset.reset=earliest"
         )

@@ -83,7 +83,7 @@ class MetricsEndpoint:
         except http.client.HTTPException as error:
             reason = str(error) or type(error).__name__
         except ValueError as error:
-            reason = f"the answer is not in the format of Prometheus ({error})"
+            reason = f"the response is not in Prometheus' format ({error})"
         raise EndpointError(f"{self.url}: {_one_line(reason)}")
 
 
@@ -96,7 +96,7 @@ def _split(url: str) -> SplitResult:
         usable = False
     if not usable or not url.isascii() or not url.isprintable() or " " in url:
         raise ConfigError(
-            f"{url!r} is no address of metrics: give one as http://127.0.0.1:9000/metrics"
+            f"{url!r} is not the address of an endpoint such as http://127.0.0.1:9000/metrics"
         )
     return parts if parts.path else parts._replace(path="/metrics")
 
@@ -123,7 +123,7 @@ class _Call:
                     raise http.client.HTTPException(f"HTTP {response.status} {response.reason}")
                 body = response.read(_LARGEST + 1)
             if len(body) > _LARGEST:
-                raise http.client.HTTPException(f"the answer has more than {_LARGEST:,} bytes")
+                raise http.client.HTTPException(f"the response has more than {_LARGEST:,} bytes")
             return samples_of(body.decode("utf-8", "replace"))
         finally:
             connection.close()
@@ -205,7 +205,7 @@ class LineDisplay:
         """See :class:`Display`."""
         if not self._in_trouble:
             self._in_trouble = True
-            self._terminal.say(f"{message}; trying on")
+            self._terminal.say(f"{message}; still trying")
 
 
 class PictureDisplay:
@@ -237,7 +237,7 @@ class PictureDisplay:
 
     def show_trouble(self, message: str) -> None:
         """See :class:`Display`."""
-        self._draw(f"{message}; trying on. The last figures were:")
+        self._draw(f"{message}; still trying. The last figures were:")
 
     def _draw(self, note: str) -> None:
         if self._live is not None:
@@ -249,8 +249,8 @@ HELP = """\
 Show the activity of a process's producers, from its Prometheus endpoint.
 
 Rates and latencies are those of the interval. A terminal shows a live table; otherwise each \
-producer gets a line per interval. If the endpoint fails after its first answer, the command says \
-so and keeps trying.
+producer gets a line per interval. If the endpoint fails later, the command says so and keeps \
+trying.
 
 \b
 Exit codes:

@@ -360,7 +360,7 @@ def _warn_for_event_hubs(config: OptionTable) -> None:
 
 
 def _warn_of_odd_secrets(config: OptionTable, jaas: JaasEntry | None) -> None:
-    """Warn of a secret that looks like a placeholder, or has white space around it."""
+    """Warn of a secret that looks like a placeholder, or has whitespace around it."""
     for name, secret in _secrets(config, jaas):
         text = secret.reveal()
         if re.fullmatch(_PLACEHOLDER, text.strip()):
@@ -371,7 +371,7 @@ def _warn_of_odd_secrets(config: OptionTable, jaas: JaasEntry | None) -> None:
                 name,
             )
         if text != text.strip():
-            _logger.warning("%s begins or ends with white space, which is part of the secret", name)
+            _logger.warning("%s begins or ends with whitespace, which is part of the secret", name)
 
 
 def _secrets(config: OptionTable, jaas: JaasEntry | None) -> Iterator[tuple[str, Secret]]:

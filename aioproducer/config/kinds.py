@@ -549,7 +549,7 @@ class Names(Kind[tuple[str, ...]]):
 class Extensions(Kind[tuple[tuple[str, str], ...]]):
     """Names and values that go with a token; librdkafka's text form has ``name=value,…``."""
 
-    wording = "a mapping of names (only letters) to printable texts, or 'name=value,name=value'"
+    wording = "a mapping of names (only letters) to printable strings, or 'name=value,name=value'"
 
     def accept(self, value: object) -> tuple[tuple[str, str], ...]:
         from aioproducer.auth.oauthbearer import extension_fault

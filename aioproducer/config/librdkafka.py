@@ -178,7 +178,7 @@ def _partitioner(value: Any, options: tuple[str, ...]) -> _Converted:
     name = _PARTITIONERS.get(value.strip())
     if name is None:
         raise ConfigError(
-            f"{value!r} is none of {', '.join(_PARTITIONERS)}; pass another one as a keyword: "
+            f"{value!r} is not one of {', '.join(_PARTITIONERS)}; pass another one as a keyword: "
             "from_librdkafka(…, partitioner=…)"
         )
     return {options[0]: name}
@@ -187,7 +187,7 @@ def _partitioner(value: Any, options: tuple[str, ...]) -> _Converted:
 def _grant_type(value: Any, options: tuple[str, ...]) -> _Converted:
     name = _GRANTS.get(str(value).strip())
     if name is None:
-        raise ConfigError(f"{value!r} is none of {', '.join(_GRANTS)}")
+        raise ConfigError(f"{value!r} is not one of {', '.join(_GRANTS)}")
     return {options[0]: f"{_RETRIEVER}.{name}"}
 
 
@@ -272,7 +272,7 @@ CONNECTION_ROWS: Final = (
         note="reconnect_backoff_max_ms is then 10,000, as in librdkafka, unless you set it too",
     ),
     mapped("reconnect.backoff.max.ms"),
-    refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20 %"),
+    refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20%"),
     refused("socket.blocking.max.ms", _NO_EFFECT),
     refused("socket.keepalive.enable", "omit it: it is always on", harmless=_TRUE),
     refused("socket.nagle.disable", "omit it: TCP_NODELAY is always set", harmless=_TRUE),
@@ -786,4 +786,4 @@ def _message(obstacles: list[tuple[str, str]]) -> str:
         [(name, problem)] = obstacles
         return f"librdkafka's option {name!r}: {problem}"
     lines = (f"\n{name!r}: {problem}" for name, problem in obstacles)
-    return f"{len(obstacles)} of librdkafka's options can't be taken:{''.join(lines)}"
+    return f"{len(obstacles)} of librdkafka's options can't be used:{''.join(lines)}"

@@ -216,7 +216,7 @@ WITHOUT_EFFECT: Final = {
     "sasl.oauthbearer.sub.claim.name": _VALIDATOR,
     "schema.registry.url": _REGISTRY,
     "security.providers": "the Java runtime's security providers do not exist here",
-    "session.timeout.ms": "it is an option of Kafka's consumer, in templates for all clients",
+    "session.timeout.ms": "an option of Kafka's consumer, which templates for all clients contain",
     "ssl.engine.factory.class": "Java classes cannot be loaded",
     "ssl.keymanager.algorithm": "belongs to the Java runtime's TLS",
     "ssl.provider": "belongs to the Java runtime's TLS",

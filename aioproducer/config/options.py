@@ -256,9 +256,9 @@ class OptionTable:
 
     acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)
     """The replicas that must have a record before it counts as delivered: `all` in-sync replicas,
-    `1` for only the leader, `0` for none (offsets are then unknown, losses go unnoticed, such as
-    of what waits in the socket's buffer when a connection breaks, and records on a new connection
-    can overtake those on the one before)."""
+    `1` for only the leader, `0` for none. With `0`, offsets are unknown, records can be lost
+    unnoticed, for example in the socket's buffer when a connection breaks, and records on a new
+    connection can overtake earlier ones."""
 
     compression_type: CompressionType = option(
         Choice(CompressionType), "none", Group.ESSENTIALS, HIGH
@@ -324,7 +324,7 @@ class OptionTable:
     `delivery_timeout_ms` as the limit."""
 
     retry_backoff_ms: int = option(_TIME, 100, Group.DELIVERY)
-    """The wait before the first retry. Doubles with every further retry, with 20 % jitter."""
+    """The wait before the first retry. Doubles with every further retry, with 20% jitter."""
 
     retry_backoff_max_ms: int = option(_TIME, 1000, Group.DELIVERY)
     """The maximum wait between retries."""
@@ -346,8 +346,8 @@ class OptionTable:
     )
     """The reaction when no known broker can be reached. `rebootstrap` starts again from
     `bootstrap_servers` and follows the cluster that answers, so that a client survives the
-    replacement of its cluster. `same_cluster` also starts again, but refuses every other cluster
-    than the first one; Kafka does not have this value. `none` keeps trying the known brokers."""
+    replacement of its cluster. `same_cluster` also starts again, but refuses every cluster
+    except the first one; Kafka does not have this value. `none` keeps trying the known brokers."""
 
     metadata_recovery_rebootstrap_trigger_ms: int = option(_TIME, 300000, Group.METADATA)
     """Also start again from `bootstrap_servers` when metadata could not be fetched for this long
@@ -357,11 +357,11 @@ class OptionTable:
     """Check that a known broker is still the broker that it was. A connection that reaches another
     broker (swapped ports, recycled addresses) is closed after the login and before any record is
     sent, and the client starts again from `bootstrap_servers` (KIP-1242). Brokers check connections
-    since Kafka 4.4; once a connection was lost, an older broker is asked for its cluster on each
+    from Kafka 4.4 on; after a connection was lost, an older broker is asked for its cluster on each
     new connection. No effect if `metadata_recovery_strategy="none"`."""
 
     reconnect_backoff_ms: int = option(_TIME, 50, Group.NETWORK)
-    """The wait before connecting to the same broker again. Doubles with every failure, with 20 %
+    """The wait before connecting to the same broker again. Doubles with every failure, with 20%
     jitter. If `reconnect_backoff_max_ms` is not set, this is also the maximum."""
 
     reconnect_backoff_max_ms: int = option(_TIME, 1000, Group.NETWORK)
@@ -370,7 +370,7 @@ class OptionTable:
     socket_connection_setup_timeout_ms: int = option(
         Milliseconds(1, LONG_MAX), 10000, Group.NETWORK, MEDIUM
     )
-    """The time limit for establishing a connection. Doubles with every failure, with 20 %
+    """The time limit for establishing a connection. Doubles with every failure, with 20%
     jitter."""
 
     socket_connection_setup_timeout_max_ms: int = option(
@@ -394,21 +394,20 @@ class OptionTable:
     proxy_url: Secret | None = option(Nullable(ProxyUrl()), None, Group.NETWORK, MEDIUM)
     """The proxy of all connections to brokers (kafka-python's name): `socks5h://host:port` and
     `http://host:port` (CONNECT) have the proxy resolve the brokers' names, `socks5://host:port`
-    resolves them here. A login stands before the host, `user:password@`. The port of SOCKS5 is 1080
-    unless it is written. Environment variables such as `ALL_PROXY` are not read."""
+    resolves them on this machine. Put a login before the host, `user:password@`. The default port
+    of SOCKS5 is 1080. Environment variables such as `ALL_PROXY` are not read."""
 
     send_buffer_bytes: int = option(
         Bytes(0, INT_MAX, also=-1), -1, Group.NETWORK, MEDIUM, kafka_default="131072"
     )
-    """The socket's send buffer (SO_SNDBUF). With -1 the system makes it larger as the connection
-    needs it. A number bounds what is sent in a round trip, so that Kafka's default sends 1 MB/s to
-    a broker that is 250 ms away."""
+    """The socket's send buffer (SO_SNDBUF). With -1 the system grows it as needed. A number limits
+    what is sent per round trip: Kafka's default allows 1 MB/s to a broker that is 250 ms away."""
 
     receive_buffer_bytes: int = option(
         Bytes(0, INT_MAX, also=-1), -1, Group.NETWORK, MEDIUM, kafka_default="32768"
     )
-    """The socket's receive buffer (SO_RCVBUF). With -1 the system makes it larger as the connection
-    needs it. A number bounds what is received in a round trip."""
+    """The socket's receive buffer (SO_RCVBUF). With -1 the system grows it as needed. A number
+    limits what is received per round trip."""
 
     key_serializer: SerializerOption | JavaSerializer | None = option(
         Serializer("key_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"

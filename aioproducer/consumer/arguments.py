@@ -62,7 +62,7 @@ def check_group(group_id: Any) -> None:
     """Raise :class:`ConfigError` for what no group takes."""
     if not isinstance(group_id, str) or not group_id.strip():
         raise ConfigError(
-            "group_id is the name of the group, a text that is not empty: Consumer('orders', "
+            "group_id is the name of the group, a str that is not empty: Consumer('orders', "
             "group_id='billing'). Without a group, read with aioproducer.Reader('orders')"
         )
 

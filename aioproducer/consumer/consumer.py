@@ -211,7 +211,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         on_lost: Callback | None = None,
         **overrides: Unpack[ConsumerOverrides],
     ) -> Self:
-        """Make a consumer of ``topics`` from the properties of a Java consumer.
+        """Create a consumer of ``topics`` from the properties of a Java consumer.
 
         ``source`` and ``overrides`` are those of :meth:`ProducerConfig.from_properties
         <aioproducer.ProducerConfig.from_properties>`; ``group.id`` names the group. One warning
@@ -310,7 +310,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         """Raise ``error`` in each read from now on."""
         if self._state == "closed":
             return
-        logger.warning("%r can't go on: %s", self, str(error) or type(error).__name__)
+        logger.warning("%r can't continue: %s", self, str(error) or type(error).__name__)
         if not isinstance(error, ProducerError):
             broken = ClientBrokenError(f"a part of it died of {type(error).__name__}: {error}")
             broken.__cause__ = error
@@ -336,7 +336,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
     async def close(self) -> None:
         """Commit the acknowledged records, leave the group, and close all connections.
 
-        A callback that runs ends first; ``on_revoked`` is called before the commit. Closing usually
+        A running callback ends first; ``on_revoked`` is called before the commit. Closing usually
         takes two round trips, and at most about ten seconds and the time to close the connections.
         If the call is cancelled, closing continues in the background.
 
@@ -426,16 +426,16 @@ class Consumer(Generic[ReadKey, ReadValue]):
             async for record in consumer.unacknowledged():
                 group.create_task(work(record))  # calls consumer.acknowledge(record)
 
-        A step waits while ``max_unacknowledged`` records are unacknowledged. Their number and
-        ``read_ahead_bytes`` bound the memory. The committed offset of a partition is that of its
-        first unacknowledged record, so a commit never passes it. If it stays unacknowledged for
-        ``max_poll_interval_ms``, the member leaves the group, and records after the committed
-        offset are read again. A revocation waits for the unacknowledged records of its partitions,
-        and the end of the block for none: acknowledge what is in work before. A new loop returns
-        unacknowledged records again.
+        The loop waits while ``max_unacknowledged`` records are unacknowledged. Their number and
+        ``read_ahead_bytes`` limit the memory. The committed offset of a partition is that of its
+        first unacknowledged record, so a commit never passes it. If that record stays
+        unacknowledged for ``max_poll_interval_ms``, the member leaves the group, and records after
+        the committed offset are read again. A revocation waits for the unacknowledged records of
+        its partitions. Leaving the block does not wait: acknowledge the records in processing
+        first. A new loop returns unacknowledged records again.
 
         Raises:
-            ConfigError: the number is no int, or less than 1.
+            ConfigError: the number is not an int, or less than 1.
             IllegalStateError: :meth:`run` reads from the consumer.
         """
         check_count("max_unacknowledged", max_unacknowledged)
@@ -446,11 +446,11 @@ class Consumer(Generic[ReadKey, ReadValue]):
     def acknowledge(self, *records: AnyRecord) -> None:
         """The application is done with ``records`` of :meth:`unacknowledged`.
 
-        The next commit counts them. A record of a partition that the group has assigned again
-        meanwhile is read again where it is now; acknowledging it, or a record twice, has no effect.
+        The next commit includes them. It has no effect to acknowledge a record twice, or one whose
+        partition has moved to another member, which reads the record again.
 
         Raises:
-            IllegalStateError: the records are those of another loop, which acknowledges by itself.
+            IllegalStateError: the records are those of another loop, which acknowledges them.
         """
         self._enter()
         if self._progress.singly is None:
@@ -497,8 +497,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         """Return the next record, or None if none comes within ``max_wait_ms`` (milliseconds) or
         after :meth:`finish`.
 
-        Asking again acknowledges the previous one. To begin a loop, or :meth:`run`, ends these
-        calls: the record that they returned last is returned again.
+        The next call acknowledges it. A loop, or :meth:`run`, that begins instead returns it again.
         """
         bound = PatientTimeout(checked_wait(max_wait_ms))
         if (records := self._single) is None:
@@ -587,18 +586,17 @@ class Consumer(Generic[ReadKey, ReadValue]):
     # --- the partitions --------------------------------------------------------------------
 
     def subscribe(self, *topics: TopicOrPattern) -> None:
-        """Read these topics, names or compiled patterns, instead of the present ones.
+        """Read these topics, names or compiled patterns, instead of the current ones.
 
-        The call returns at once, and from now on no record of another topic is returned, nor begun
-        by a handler of :meth:`run`. The group then gives the
-        member its new partitions: those of topics that were dropped are revoked as usual, with
-        ``on_revoked`` and a commit. Those of topics that stay are read on meanwhile, except with
-        ``range``, ``roundrobin`` and ``sticky``, which revoke all partitions in a rebalance. Where
-        a new topic begins depends on the group's offsets and ``auto_offset_reset``. Source: Kafka's
-        ``KafkaConsumer.subscribe``.
+        The call returns at once. From now on no record of another topic is returned, or passed to a
+        handler of :meth:`run`. The group then assigns the member its new partitions. Those of
+        dropped topics are revoked as usual, with ``on_revoked`` and a commit. Those of topics that
+        stay are read without interruption, except with ``range``, ``roundrobin`` and ``sticky``,
+        which revoke all partitions in a rebalance. Where a new topic begins depends on the group's
+        offsets and ``auto_offset_reset``. Source: Kafka's ``KafkaConsumer.subscribe``.
 
         Raises:
-            ConfigError: there is no topic, or an argument is none.
+            ConfigError: there are no topics, or an argument is not a topic.
             InvalidTopicError: a topic name is invalid.
         """
         subscription = Subscription(topics, "consumer.subscribe")

@@ -249,8 +249,8 @@ class ConsumerMember(Member):
             raise kafka_error(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"group_instance_id {self.identity.instance_id!r} of group "
-                f"{self._link.group_id!r} is that of another member, which lives; give each "
-                "instance its own",
+                f"{self._link.group_id!r} belongs to another live member; give each instance "
+                "its own",
             )
         logger.repeated(
             logging.WARNING,

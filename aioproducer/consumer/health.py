@@ -62,7 +62,7 @@ class ConsumerHealth:
     rebalances: int = 0
     """The number of assignments so far."""
     heartbeat_age: float | None = None
-    """Seconds since the coordinator's last answer; None: the member is not in the group."""
+    """Seconds since the coordinator's last response; None: the member is not in the group."""
     oldest_record: tuple[TopicPartition, int] | None = None
     """The partition and offset of the record that has been in processing the longest."""
     oldest_record_age: float | None = None

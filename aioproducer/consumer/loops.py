@@ -340,6 +340,6 @@ def _where(record: ConsumerRecord) -> TopicPartition:
 
 def _another_loop(what: str) -> IllegalStateError:
     return IllegalStateError(
-        f"another loop works on a {what} of this Consumer: one at a time can, and it goes on where "
-        "that one ended"
+        f"another loop works on a {what} of this Consumer: only one at a time can, and the next "
+        "continues where it ended"
     )

@@ -205,7 +205,7 @@ class Member(ABC):
     def _go_on_as(self, identity: Membership, why: str) -> None:
         """The group continues without the member, which joins again as ``identity``."""
         logger.warning(
-            "Group %r goes on without this member: %s. It joins again%s",
+            "Group %r continues without this member: %s. It joins again%s",
             self._link.group_id,
             why,
             " when it is asked for records" if self.gave_up else "",

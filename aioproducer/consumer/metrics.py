@@ -152,7 +152,7 @@ COORDINATOR_METRICS: Final[tuple[Metric[MemberCounts], ...]] = (
     Metric(
         "failed-rebalance-total",
         "rebalances",
-        "The times that the group went on without the member, since the start",
+        "The times that the group continued without the member, since the start",
         lambda reading: reading.ever.losses,
     ),
     _per_hour("failed-rebalance", "Losses of the membership", lambda of: of.losses),

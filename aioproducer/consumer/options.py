@@ -124,7 +124,7 @@ class ConsumerOptions:
     """How long the coordinator waits for a member's heartbeat before it reassigns the member's
     partitions. A value makes `group_protocol` `classic`, unless that is set. With `consumer` the
     brokers decide; set a shorter time here if theirs is below 45 s, so that a member that wakes
-    late returns nothing before it has asked."""
+    late asks the coordinator before it returns records."""
 
     heartbeat_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 3000, Group.READING, Importance.HIGH
@@ -152,7 +152,7 @@ class ConsumerOptions:
     after a crash."""
 
     decided_by: str = field(default="", init=False)
-    """The option to which :attr:`group_protocol` is due; empty: it is None."""
+    """The option that decided :attr:`group_protocol`; empty if it is None."""
 
     @property
     def assignors(self) -> tuple[str, ...]:

@@ -145,8 +145,8 @@ class Session:
         else:
             reason = "the coordinator has not answered"
         logger.warning(
-            "Group %r: %s for %s (session_timeout_ms): the group may go on without this member, "
-            "which hands out nothing until there is an answer",
+            "Group %r: %s for %s (session_timeout_ms): the group may continue without this member, "
+            "which returns no records until the coordinator answers",
             self._group_id,
             reason,
             duration(self.times.session),

@@ -188,7 +188,7 @@ class Transactions:
                 raise
             (logger.warning if first else logger.debug)(
                 "Group %r refused the offsets of a transaction, which was aborted. Its records "
-                "come again, here or at another member: %s",
+                "are returned again, by this member or another one: %s",
                 self._group().group_id,
                 error,
             )

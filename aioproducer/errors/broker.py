@@ -770,7 +770,7 @@ def error_about(what: object, code: int, request: IntEnum | None = None) -> Kafk
 
 
 def explain(code: int, said: str | None = None, request: IntEnum | None = None) -> str:
-    """An error code in words: its name, and what the broker said or else what to do about it.
+    """An error code in words: its name, and what the broker said, or what to do about it.
 
     ``request``: the one that was refused; None: it may be any of a producer's.
     """

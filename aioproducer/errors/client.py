@@ -94,12 +94,12 @@ class ProducerError(Exception):
     written: ClassVar[Written] = Written.NO
     """Whether the failed attempt may have written to the log."""
     may_have_been_written: bool = False
-    """True if the record may be in the log: it was sent, and no response told whether it was
+    """True if the record may be in the log: it was sent, and no response said whether it was
     written. False: it was never sent, or the broker refused it. For a call of an Admin: True if the
     change may have been made."""
     topic: str | None = None
-    """The topic of the partition that can't be read, if a read raised the error; others are read
-    on."""
+    """The topic of the partition that can't be read, if a read raised the error; reading continues
+    in others."""
     partition: int | None = None
     """The number of that partition."""
 

@@ -283,7 +283,7 @@ def _check(
             f"a producer and options of another one were given: {', '.join(sorted(options))}"
         )
     if producer is not None and not callable(getattr(producer, "send", None)):
-        raise ConfigError(f"producer={producer!r} is no producer")
+        raise ConfigError(f"producer={producer!r} is not a producer")
     if type(capacity) is not int or capacity < 1:
         raise ConfigError(f"capacity={capacity!r}: the queue needs room for one record or more")
     if drop not in ("newest", "oldest"):

@@ -2,7 +2,7 @@
 
 :class:`ProducerCollector` is a collector of prometheus_client. If a server has several processes,
 each with its own producers, any process answers for all: every process listens on a socket in a
-common folder and answers with its series as they are now. A process that has ended refuses the
+shared folder and responds with its current series. A process that has ended refuses the
 connection, and its socket is removed.
 """
 

@@ -458,20 +458,20 @@ def from_bytes(message: bytes) -> list[Family]:
 def _family(found: Any) -> Family:
     name, kind, meaning, samples = found
     if kind not in _KINDS:
-        raise MalformedMessageError(f"{kind!r} is no kind of metric")
+        raise MalformedMessageError(f"{kind!r} is not a kind of metric")
     return Family(_text(name), kind, _text(meaning), [_sample(each) for each in samples])
 
 
 def _sample(found: Any) -> Sample:
     name, labels, value = found
     if not isinstance(labels, dict) or not isinstance(value, int | float):
-        raise MalformedMessageError(f"{name!r} is no sample")
+        raise MalformedMessageError(f"{name!r} is not a sample")
     return Sample(_text(name), {each: _text(labels[each]) for each in labels}, float(value))
 
 
 def _text(found: Any) -> str:
     if not isinstance(found, str):
-        raise MalformedMessageError(f"{found!r} is no text")
+        raise MalformedMessageError(f"{found!r} is not text")
     return found
 
 

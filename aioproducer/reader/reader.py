@@ -183,7 +183,7 @@ class Reader(Generic[ReadKey, ReadValue]):
     async def close(self) -> None:
         """Close all connections. A waiting read fails with :class:`ClientClosedError`.
 
-        The brokers forget what they keep for the reader (KIP-227): they have a second for it.
+        The brokers end the reader's fetch sessions (KIP-227), which takes at most a second.
         """
         if self._source is None or self._client.has_ended:
             await self._client.close()

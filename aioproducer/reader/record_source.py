@@ -208,7 +208,7 @@ class RecordSource:
     ) -> tuple[PartitionState, Item, RecordBatch] | None:
         """Wait for a batch, and decode it: a large one beside the event loop."""
         if self._reading:
-            raise IllegalStateError(f"another task reads from this {self._name}: one at a time can")
+            raise IllegalStateError(f"another task reads from this {self._name}; only one can")
         self._client.check_usable()
         self._reading = True
         self.on_ask()

@@ -7,7 +7,7 @@
     json_documents.py  JSON
     cloud_events.py    CloudEvents
 
-What is built in is imported when it is first asked for.
+Built-in serializers are imported on first access.
 """
 
 from importlib import import_module

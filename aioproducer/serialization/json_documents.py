@@ -99,7 +99,7 @@ class JsonEncoder:
         try:
             return self._encode(self._plain(value)).encode()
         except RecursionError as error:
-            raise SerializationError("the value is nested too deeply, or in a circle") from error
+            raise SerializationError("the value is nested too deep, or contains itself") from error
 
     def convert(self, value: Any) -> Any:
         """An object that is closer to JSON, for one of another type."""
@@ -180,7 +180,7 @@ def _finite(digits: str) -> float:
 
 
 def _refused(constant: str) -> None:
-    raise SerializationError(f"{constant} is no JSON")
+    raise SerializationError(f"{constant} is not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refused)
@@ -198,7 +198,7 @@ else:
 
 
 class JsonSerializer(Generic[T_contra]):
-    """Serializes objects as JSON in UTF-8, without white space.
+    """Serializes objects as JSON in UTF-8, without whitespace.
 
     In addition to JSON's own types it accepts dataclasses (without fields whose names begin with an
     underscore), pydantic models and msgspec structs (serialized by their own libraries, if they are
@@ -215,8 +215,8 @@ class JsonSerializer(Generic[T_contra]):
         self._writers: dict[type, Callable[[Any], bytes] | None] = {}
 
     def serialize(self, topic: str, data: T_contra, headers: RecordHeaders) -> bytes:
-        """Return the JSON of ``data``. Raises TypeError or ValueError, naming the value without a
-        JSON form."""
+        """Return the JSON of ``data``. Raises TypeError or ValueError, naming the value that JSON
+        can't represent."""
         kind = type(data)
         if kind is not dict:
             write = self._writers[kind] if kind in self._writers else self._writer(kind)
@@ -290,8 +290,8 @@ def _model_bytes(model: Any) -> bytes:
 
 def _no_form(data: Any) -> Any:
     raise SerializationError(
-        f"a {type(data).__name__} has no form in JSON: pass the serializer a default=, a function "
-        "that returns one"
+        f"JSON can't represent a {type(data).__name__}: pass the serializer a default=, a function "
+        "that converts it"
     )
 
 

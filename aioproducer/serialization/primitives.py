@@ -214,7 +214,7 @@ class StringSerializer:
             return data.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise SerializationError(
-                f"a text can't be written in {self.encoding} (topic {topic!r}): {error.reason} at "
+                f"a str can't be encoded in {self.encoding} (topic {topic!r}): {error.reason} at "
                 f"position {error.start}"
             ) from None
 
@@ -271,7 +271,7 @@ def _known(encoding: str) -> str:
     try:
         "".encode(encoding)
     except LookupError:
-        raise ConfigError(f"encoding={encoding!r}: Python has no such encoding of text") from None
+        raise ConfigError(f"encoding={encoding!r}: Python has no such text encoding") from None
     return encoding
 
 
@@ -280,7 +280,7 @@ def _text(data: bytes, encoding: str, topic: str) -> str:
         return bytes(data).decode(encoding)
     except UnicodeDecodeError as error:
         raise SerializationError(
-            f"{len(data)} bytes are no text in {encoding} (topic {topic!r}): {error.reason} at "
+            f"{len(data)} bytes are not text in {encoding} (topic {topic!r}): {error.reason} at "
             f"position {error.start}"
         ) from None
 

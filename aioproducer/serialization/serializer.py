@@ -55,7 +55,8 @@ def text_bytes(text: str, what: str, topic: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise SerializationError(f"{what} for topic {topic!r} is no valid text: {error}") from error
+        reason = f"{what} for topic {topic!r} is not valid text: {error}"
+        raise SerializationError(reason) from error
 
 
 class SharedHeaders(tuple[Header, ...]):
@@ -167,7 +168,7 @@ class FieldSerializer:
     """The serializer of a producer's keys or values, in whichever form the user gave it.
 
     Raises:
-        ConfigError: it is no serializer.
+        ConfigError: it is not a serializer.
     """
 
     def __init__(self, given: Any, field: Field) -> None:
@@ -246,7 +247,7 @@ def with_three_arguments(given: Any, name: str) -> tuple[_Serialize, bool]:
 
 
 class RecordSerializers:
-    """Makes the bytes of keys and values; None: bytes-like objects and text pass as they are.
+    """Makes the bytes of keys and values; None: bytes-like objects and ``str`` pass unchanged.
 
     The key is serialized before the value, as in Java.
     """

@@ -1,4 +1,4 @@
-"""Spark: write DataFrames to Kafka, from the executors or from the driver, also exactly once.
+"""Spark: write DataFrames to Kafka, from the executors or the driver, at least or exactly once.
 
 This needs the extra ``aioproducer[spark]``. Spark finds the format ``aioproducer`` automatically,
 through the module ``pyspark_aioproducer``. :func:`register` also registers it, and reports what is

@@ -66,15 +66,15 @@ REPEAT: Final = (
 
 
 class RowsNotWrittenError(ProducerError):
-    """Rows could not be written. The text says it all: Spark passes on nothing else."""
+    """Rows could not be written. Only the message has the details: Spark passes on nothing else."""
 
 
 class RetriableWriteError(ProducerError):
     """A write failed, and may succeed if it is repeated as a whole.
 
     Brokers were not available, or, with ``exactly_once``, a task or an executor was lost. With
-    ``exactly_once`` nothing of the write is visible, unless a commit has no answer: then the marker
-    tells the repetition.
+    ``exactly_once`` nothing of the write is visible, unless a commit got no response: the marker
+    then shows whether it succeeded.
     """
 
 
@@ -185,7 +185,7 @@ class Begun:
                     "brokers), and this batch may be written a second time"
                 )
                 if fail_on_data_loss:
-                    raise IllegalStateError(f"{lost}. To go on, set failOnDataLoss to false once")
+                    raise IllegalStateError(f"{lost}. To continue, set failOnDataLoss=false once")
                 logger.warning("%s", lost)
             return False
         last = self.next_batch - 1
@@ -199,7 +199,7 @@ class Begun:
                 f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
                 f"{left_out} did not pass this sink. The query ran with at_least_once, with "
                 "another sink.id or with another sink meanwhile, or its foreachBatch function left "
-                "a batch out (it has to write empty ones, too). To go on from here, use a new "
+                "a batch out (it has to write empty ones, too). To continue from here, use a new "
                 "sink.id"
             )
         if batch.number < last:  # Spark only replays the last batch
@@ -226,11 +226,11 @@ def _other(batch: Batch | None) -> str:
         return "and this is a batch write: each sink needs its own sink.id"
     mine = f"and this is batch {batch.number} of {_writer(batch.query)}: "
     if batch.number:
-        return mine + "each sink needs a sink.id of its own"
+        return mine + "each sink needs its own sink.id"
     return mine + (
         "two queries use it, or this is a query whose checkpoint was deleted or moved, which makes "
         "it another query. Set a new sink.id; a new checkpoint begins where its source begins, so "
-        "rows can be there twice"
+        "rows can be in Kafka twice"
     )
 
 
@@ -376,7 +376,7 @@ def commit(
         if batch is None or kind_of(error) is FailureKind.FINAL:
             raise
         raise RetriableWriteError(
-            f"sink.id {plan.sink_id!r}: batch {batch.number} was not committed, or nobody knows: "
+            f"sink.id {plan.sink_id!r}: batch {batch.number} was not committed, or may not be: "
             f"{named(error)}. Repeat it: its marker tells whether it was"
         ) from error
     return replace(report, commit_seconds=monotonic() - began)

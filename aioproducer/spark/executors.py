@@ -72,8 +72,8 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
         SchemaRegistryError: the registry refused a schema, or is unavailable; nothing ran.
         RowsNotWrittenError: rows could not be written, and a repetition would not help.
         RetriableWriteError: the last attempt failed as well. With ``exactly_once`` nothing of
-            ``df`` is visible after either error, unless a commit has no answer.
-        pyspark.errors.PythonException: a task failed; the text gives the reason.
+            ``df`` is visible after either error, unless a commit got no response.
+        pyspark.errors.PythonException: a task failed; the message gives the reason.
         ProducerError: the transaction could not be begun or committed.
     """
     given = option_texts(options)
@@ -140,9 +140,9 @@ def foreach_batch(
 
 
 def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> StreamingQuery:
-    """Run a streaming query until it ends, and restart it after a failure that may pass.
+    """Run a streaming query until it ends, and restart it after a temporary failure.
 
-    A task or an executor was lost, or brokers or a schema registry were not available.
+    Such a failure is a lost task or executor, or brokers or a schema registry that are unavailable.
 
     ::
 

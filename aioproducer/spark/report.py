@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriteReport:
-    """The records of a task, or of several. It pickles."""
+    """The records of a task, or of several. It can be pickled."""
 
     records: int = 0
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class WriteReport:
     commit_seconds: float = field(default=0.0, compare=False)
     """The time of the transaction's commit, with exactly once."""
     compiled: bool = field(default=True, compare=False)
-    """False: a task's Python lacks the compiled modules, and takes up to seven times as much CPU
-    time; see ``Producer.health().compiled``."""
+    """False: a task's Python lacks the compiled modules, and takes several times as much CPU time;
+    see ``Producer.health().compiled``."""
 
     @classmethod
     def of_rows(cls, rows: pa.RecordBatch, sent: SendReport) -> WriteReport:

@@ -280,7 +280,7 @@ class RowWriter:
         except IllegalStateError:
             raise IllegalStateError(
                 f"the dead letter topic {topic!r} has {counted(len(there), 'partition')}, too few "
-                "for the tasks of this write. With exactly_once each of them needs one of its own: "
+                "for the tasks of this write. With exactly_once each task needs its own: "
                 "give the topic as many partitions as the write has tasks"
             ) from None
 

@@ -235,7 +235,7 @@ class Producer(Generic[K_contra, V_contra]):
     callbacks of futures run in the producer's own thread. They must not block: a call that would
     wait there for this producer, or for one whose callback waits for it, raises
     :class:`IllegalStateError`; so do ``result()`` and ``exception()`` of a pending future. Records
-    on their way to that thread use up to a sixteenth of ``buffer_memory`` in addition.
+    that this thread has not taken yet use up to another sixteenth of ``buffer_memory``.
 
     Close every producer. When the interpreter or a multiprocessing process exits, it closes the
     remaining ones, within 10 s each; ``os._exit`` and signals skip this. A forked child starts its

@@ -1,6 +1,6 @@
 """Test tools for applications and for aioproducer itself: a mock producer, servers, faults.
 
-A class is imported when it is first asked for: the plugin of pytest costs nothing that is not used.
+Classes are imported on first access, so the pytest plugin loads only what a test uses.
 """
 
 from __future__ import annotations

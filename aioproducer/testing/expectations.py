@@ -197,7 +197,7 @@ class Expectations:
         behind = found[where][-1].offset if found[where] else -1
         next_one = wanted[len(found[where])]
         problem += (
-            f"; {where} has the first {len(found[where]):,} of them, and behind offset {behind} "
+            f"; {where} has the first {len(found[where]):,} of them, and after offset {behind} "
             f"no record{_with(next_one)}"
         )
         raise unmet(problem, self.records, nearest(next_one, self.records))

@@ -217,7 +217,7 @@ _URL: Final = "memory:"
 
 
 class InMemorySchemaRegistry(SchemaRegistry):
-    """Registers and finds schemas like a registry. Equal texts are one schema, with one id.
+    """Registers and finds schemas like a registry. Equal strings are one schema, with one id.
 
     It does not parse schemas, and considers every schema compatible unless ``judge`` returns
     reasons.

@@ -68,7 +68,7 @@ class KafkaRelease:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
-            raise ValueError(f"{self.version!r} is no release of Kafka: name one like '3.9.2'")
+            raise ValueError(f"{self.version!r} is not a release of Kafka: name one like '3.9.2'")
 
     @classmethod
     def of_the_pom(cls) -> KafkaRelease:
@@ -254,7 +254,7 @@ def find_java() -> Java:
     identity = _java_identity(executable)
     found = re.search(r'version "(?:1\.)?(\d+)', identity)
     if found is None:
-        raise KafkaUnavailableError(f"{executable} is no Java ({identity[:200]!r}): {what_to_do}")
+        raise KafkaUnavailableError(f"{executable} is not Java ({identity[:200]!r}): {what_to_do}")
     if int(found[1]) < MINIMUM_JAVA:
         raise KafkaUnavailableError(f"{executable} is Java {found[1]}, too old: {what_to_do}")
     return Java(executable, identity)

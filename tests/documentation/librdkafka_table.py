@@ -26,7 +26,7 @@ def _lines() -> Iterator[str]:
         ("TLS and logins", SECURITY_ROWS),
     )
     for title, rows in chapters:
-        yield from (f"### {title}", "", "| librdkafka | Here |", "|---|---|")
+        yield from (f"### {title}", "", "| librdkafka | aioproducer |", "|---|---|")
         yield from (_mapped(row) for row in rows if row.options)
         yield ""
     yield from ("### Without counterpart", "")
@@ -34,7 +34,7 @@ def _lines() -> Iterator[str]:
         "These are refused, and the error names them. A value in brackets is accepted, because it "
         "asks for what"
     )
-    yield "happens here anyway."
+    yield "aioproducer does anyway."
     yield from ("", "| librdkafka | Instead |", "|---|---|")
     yield from (_refused(row) for _, rows in chapters for row in rows if not row.options)
     yield ""

@@ -13,7 +13,8 @@ import pytest
 from tests.documentation.pages import PAGES, ROOT, name
 from tests.documentation.public_api import docstrings
 
-ALL: Final = (*PAGES, *(ROOT / "benchmarks" / each for each in ("README.md", "RESULTS.md")))
+MORE: Final = ("CHANGELOG.md", "SECURITY.md", "benchmarks/README.md", "benchmarks/RESULTS.md")
+ALL: Final = (*PAGES, *(ROOT / each for each in MORE))
 FENCED: Final = re.compile(r"^```.*?^```$", re.M | re.S)
 HEADING: Final = re.compile(r"^(?:#+ |\| .* \|\n\|-).*$", re.M)
 HEADLESS: Final = re.compile(
@@ -78,6 +79,23 @@ FOREIGN: Final = {
     r"\bstood there\b": "its content at the time of the call",
     r"\bwhoever\b": "anyone who, a user who",
     r"\bis young\b": "is a release candidate",
+    r"(?:^|[,;:.] |\(|\| )also (?:with|while|when|if|in|for|after|of|through|without|from|on|at)\b"
+    r"|, also (?:an?|one|to|those|by)\b": "even, including",
+    r"\d %": "20%",
+    r"\b(?:goes?|went|gone) on\b": "continues",
+    r"(?<!there )\bis no (?!longer\b|such\b)": "is not a",
+    r"\bwhite space\b|\blook-ups?\b|\bset-ups?\b": "one word",
+    r"\bbehind (?:the (?:data|log|marker)|them|offset|markers?)\b": "after, past",
+    r"\bon (?:its|their) way\b": "in flight, in transit",
+    r"\bstands? (?:before|only)\b|\bmay stand\b": "is before, is only in",
+    r"\bsomething else than\b": "something other than",
+    r"\b(?:runs|started) already\b": "is already running, is already started",
+    r"\bin spite of\b": "despite",
+    r"\bsince (?:Kafka|Python) \d": "from Kafka 4.4 on",
+    r"\bthis holds for\b": "this applies to",
+    r"\ba (?:real )?Kafka(?=[,.;:)]| (?:at|of|with|without|that|on)\b)": "a Kafka cluster, brokers",
+    r"\b(?:has|have) no form in\b|\bwithout a form in\b": "can't represent",
+    r"\bup to \w+ times as much\b": "a figure with a recorded source, or several times",
 }
 """Phrases that read as translated, each with words to use instead."""
 CODE: Final = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
@@ -95,7 +113,7 @@ def foreign(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", [each for each in PAGES if name(each) not in OTHER], ids=name)
+@pytest.mark.parametrize("page", [each for each in ALL if name(each) not in OTHER], ids=name)
 def test_pages_have_native_phrases(page: Path) -> None:
     assert foreign(page.read_text("utf-8")) == []
 
@@ -151,6 +169,14 @@ def test_messages_are_found() -> None:
         "The topic did not become known in time.",
         "Pure rooms get the time.",
         "The token is asked for anew.",
+        "Partitions are read from their beginning, also with `latest`.",
+        "All methods are there (also from several tasks).",
+        "With 20 % jitter.",
+        "A cancelled commit goes on in the background.",
+        "The number is no int.",
+        "The position behind the marker.",
+        "It needs a real Kafka, and Java.",
+        "A type that has no form in JSON.",
     ],
 )
 def test_foreign_phrases_are_noticed(text: str) -> None:
@@ -159,4 +185,5 @@ def test_foreign_phrases_are_noticed(text: str) -> None:
 
 def test_code_and_other_words_pass() -> None:
     text = "It counts records. `for ever`\n\n```text\nit vanishes\n```\n\nA part works by itself.\n"
+    text += "There is no leader; it is no longer in use. A cluster behind a proxy. It is also one."
     assert foreign(text) == []

@@ -315,7 +315,7 @@ async def test_new_offsets_are_those_of_kafkas_own_tool(group: Group) -> None:
     told, _ = await group.run("reset-offsets", group.name, *topic, "--to-offset", "2")
     assert f"{group.topic}-1" in told
     assert told.count("2 is before the log: its beginning") == 2
-    assert told.endswith("nothing was changed: --execute does it\n")
+    assert told.endswith("nothing was changed: add --execute\n")
     described = await group.described_by_kafka()
     assert {number: row[0] for number, row in described.items()} == {0: "8", 1: "16"}
 

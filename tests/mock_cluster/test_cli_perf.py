@@ -150,7 +150,7 @@ def test_an_interrupt_ends_with_what_was_measured(cluster: MockCluster) -> None:
         process.send_signal(signal.SIGINT)
         out, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert told == b"aioproducer: SIGINT: waiting for the records sent so far; again gives up\n"
+    assert told == b"aioproducer: SIGINT: waiting for the records sent; a second signal gives up\n"
     found = json.loads(out)
     assert found["interrupted"] is True
     assert found["records"] == end_offset(cluster, "t") > 500
@@ -168,7 +168,7 @@ def test_a_second_interrupt_gives_up(cluster: MockCluster, options: list[str]) -
         sent = len(cluster.requests())
         wait_until(lambda: len(cluster.requests()) > sent)
         process.send_signal(signal.SIGINT)
-        assert b"again gives up" in process.stderr.readline()
+        assert b"a second signal gives up" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
@@ -287,7 +287,8 @@ def test_it_goes_on_when_the_endpoint_fails() -> None:
         code, told, error = ended(server.address, "-n", "3", "-i", "0.05")
     assert code == 0
     assert error.splitlines() == [
-        f"aioproducer: http://{server.address}/metrics: HTTP 500 Internal Server Error; trying on",
+        f"aioproducer: http://{server.address}/metrics: "
+        "HTTP 500 Internal Server Error; still trying",
         "aioproducer: the endpoint answers again",
     ]
     assert told.count("web: idle") == 1
@@ -327,7 +328,7 @@ def test_a_picture_on_a_terminal_and_its_trouble() -> None:
         )
         os.close(theirs)
         with process:
-            while b"trying on" not in seen:
+            while b"still trying" not in seen:
                 seen += os.read(ours, 65536)
             process.send_signal(signal.SIGINT)
             try:

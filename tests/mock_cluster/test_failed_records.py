@@ -307,7 +307,7 @@ async def test_close_does_not_wait_for_a_hook_that_hangs(
     async with asyncio.timeout(PATIENCE):
         assert await producer.close(0.5) == 1
     assert isinstance(future.exception(), ProducerClosedError)
-    assert "on_failed has not handled 1 failed record before" in caplog.text
+    assert "on_failed did not handle 1 failed record before" in caplog.text
 
 
 @pytest.mark.parametrize("first", ["hook", "application"])
@@ -348,7 +348,7 @@ async def test_flush_waits_for_the_hook_within_its_bound(orders: MockCluster) ->
     producer = await started(orders, on_failed=hook)
     orders.push_request_errors(PRODUCE, POLICY_VIOLATION)
     future = producer.send("orders", b"v", partition=0)
-    with pytest.raises(ProducerTimeoutError, match="on_failed has not handled 1 failed record"):
+    with pytest.raises(ProducerTimeoutError, match="on_failed did not handle 1 failed record"):
         await producer.flush(0.5)
     assert isinstance(future.exception(), errors.PolicyViolationError)
     flushed = asyncio.ensure_future(producer.flush())

@@ -170,7 +170,7 @@ NACK: dict[str, Any] = {"ack_policy": AckPolicy.NACK_ON_ERROR}
         ({"group_id": "g"}, "b-1", "needs a subscriber with ack_policy=AckPolicy.NACK_ON_ERROR"),
         ({"group_id": "g", "ack_policy": AckPolicy.ACK}, "b-1", "NACK_ON_ERROR, not AckPolicy.ACK"),
         (NACK, "b-1", "needs a subscriber with a group_id"),
-        ({"group_id": "g", **NACK}, " ", "transactional_id is a text that is not empty"),
+        ({"group_id": "g", **NACK}, " ", "transactional_id must be a str that is not empty"),
     ],
 )
 def test_what_can_not_be_exactly_once_is_refused(

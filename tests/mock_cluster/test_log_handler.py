@@ -314,7 +314,7 @@ def test_a_closed_handler_drops(cluster: MockCluster, logger: logging.Logger) ->
         ({"key": 5}, "key=5"),
         ({"headers": [("a", b"b")]}, "headers="),
         ({"headers": {"a": 5}}, "headers="),
-        ({"producer": "localhost:9092"}, "no producer"),
+        ({"producer": "localhost:9092"}, "not a producer"),
     ],
 )
 def test_wrong_options_are_told_at_once(given: dict[str, Any], said: str) -> None:

@@ -433,7 +433,7 @@ async def test_two_queries_that_use_one_sink_id_are_told(
     sink.stream(rows, tmp_path / "other")
     add_file(tmp_path / "rows", range(10))
     sink.options["sink.id"] = its
-    with pytest.raises(StreamingQueryException, match=r"each sink needs a sink\.id of its own"):
+    with pytest.raises(StreamingQueryException, match=r"each sink needs its own sink\.id"):
         sink.stream(rows, tmp_path / "other")
 
 

@@ -145,8 +145,8 @@ def check_bytes(key: Any, value: Any) -> None:
     for name, field in (("key", key), ("value", value)):
         if field is not None and not isinstance(field, bytes | bytearray | memoryview):
             raise SerializationError(
-                f"Not supported type for {name}: {type(field)}. It is bytes, or {name}_serializer "
-                "makes bytes of it"
+                f"Not supported type for {name}: {type(field)}. Pass bytes, or set "
+                f"{name}_serializer"
             )
 
 

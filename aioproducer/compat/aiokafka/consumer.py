@@ -169,7 +169,7 @@ class AIOKafkaConsumer(LoopBound):
         pattern: str | None = None,
         listener: Any = None,
     ) -> None:
-        """Read ``topics``, or those whose name ``pattern`` matches from its beginning on.
+        """Read ``topics``, or those whose name begins with a match of ``pattern``.
 
         This replaces the last subscription. ``listener``: called at each rebalance of the group.
 
@@ -200,7 +200,7 @@ class AIOKafkaConsumer(LoopBound):
         self._want(Wanted(pattern=compiled, listener=listener))
 
     def assign(self, partitions: Iterable[Any]) -> None:
-        """Read these partitions instead of those assigned before, without a membership.
+        """Read these partitions instead of those assigned before, without joining the group.
 
         With a ``group_id`` the group's offsets are read and committed.
 
@@ -212,7 +212,7 @@ class AIOKafkaConsumer(LoopBound):
         self._want(Wanted(topics=topics, partitions=places))
 
     def unsubscribe(self) -> None:
-        """Read nothing any longer, and leave the group."""
+        """Stop reading, and leave the group."""
         self._want(None)
 
     def _want(self, wanted: Wanted | None) -> None:
@@ -246,7 +246,7 @@ class AIOKafkaConsumer(LoopBound):
             reading.begun = self._change
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to, or assigned; those known that match a pattern."""
+        """The subscribed or assigned topics; with a pattern, the known topics that match it."""
         if self._wanted is None:
             return frozenset()
         if (pattern := self._wanted.pattern) is None:
@@ -319,7 +319,7 @@ class AIOKafkaConsumer(LoopBound):
     ) -> dict[Any, list[Any]]:
         """Return records by partition, of ``partitions`` or of all; none after ``timeout_ms``.
 
-        A partition gives up to ``max_partition_fetch_bytes``, or one batch if it is larger.
+        A partition returns up to ``max_partition_fetch_bytes``, or one batch if it is larger.
         """
         wanted = _checked(partitions) if partitions else _ALL
         if max_records is not None and (type(max_records) is not int or max_records < 1):
@@ -414,13 +414,13 @@ class AIOKafkaConsumer(LoopBound):
                         raise
 
     def highwater(self, partition: Any) -> int | None:
-        """The end of the partition's log when it was fetched last; None: it was not yet."""
+        """The end of the partition's log at the last fetch; None: there was none yet."""
         [place] = _places([partition])
         state = self._present([place]).state(place)
         return None if state is None else state.high_watermark
 
     def last_stable_offset(self, partition: Any) -> int | None:
-        """The offset of the first record of an open transaction when the log was fetched last.
+        """The offset of the first record of an open transaction at the last fetch.
 
         -1 with ``read_uncommitted``; None: the log was not fetched yet.
         """
@@ -429,7 +429,7 @@ class AIOKafkaConsumer(LoopBound):
         return None if state is None else state.last_stable_offset
 
     def last_poll_timestamp(self, partition: Any) -> int | None:
-        """When :meth:`highwater` was told last, in milliseconds since the epoch; None: not yet."""
+        """When :meth:`highwater` was last reported, in ms since the epoch; None: not yet."""
         [place] = _places([partition])
         state = self._present([place]).state(place)
         told = None if state is None else state.answered_ns
@@ -485,7 +485,7 @@ class AIOKafkaConsumer(LoopBound):
         ``offsets``: by partition an int, or a pair of it and metadata.
 
         Raises:
-            CommitFailedError: the group has gone on without this member.
+            CommitFailedError: the group has continued without this member.
             IllegalOperation: there is no ``group_id``.
             IllegalStateError: a partition is not assigned.
         """
@@ -527,7 +527,7 @@ class AIOKafkaConsumer(LoopBound):
         Each is an ``OffsetAndTimestamp``, or None if all records are older.
 
         Raises:
-            KafkaTimeoutError: a partition does not exist, or there is no answer in time.
+            KafkaTimeoutError: a partition does not exist, or there is no response in time.
         """
         for each, time in timestamps.items():
             if time < 0:
@@ -584,14 +584,14 @@ async def _replace(
         try:
             await last.end()
         except Exception as error:
-            logger.warning("%r did not end in order: %s", last, error, error=error)
+            logger.warning("%r did not end cleanly: %s", last, error, error=error)
     if reading is None:
         return
     if topics:  # brokers may create them
         try:
             await client.request(DescribeRequest(tuple(topics), creates=True))
         except ours.ProducerError as error:
-            logger.debug("Topics were not asked for: %s", error, error=error)
+            logger.debug("Topics could not be requested: %s", error, error=error)
     await reading.start()
 
 

@@ -5,7 +5,7 @@ that of :mod:`aioproducer.errors`. Both ``except aiokafka.errors.KafkaTimeoutErr
 aioproducer.ProducerError`` catch it, and its ``may_have_been_written`` says whether the record may
 be in the log. Wrong arguments raise what Python's users expect: TypeError and ValueError.
 
-The classes are aiokafka's own where it is installed, else others of the same names.
+The classes are aiokafka's own if it is installed, otherwise others with the same names.
 """
 
 from __future__ import annotations

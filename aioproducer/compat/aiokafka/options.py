@@ -128,7 +128,7 @@ class _Connections:
     def _check_connections(self) -> None:
         if self.api_version is not None:
             warnings.warn(
-                "api_version has no effect: brokers tell their versions",
+                "api_version has no effect: brokers report their versions",
                 DeprecationWarning,
                 stacklevel=4,
             )

@@ -355,7 +355,7 @@ class AIOKafkaProducer(LoopBound):
     async def commit_transaction(self) -> None:
         """Deliver the records of the transaction, and commit it.
 
-        A cancelled commit goes on in the background; a second call waits for it.
+        A cancelled commit continues in the background; a second call waits for it.
         """
         with translating():
             await self._core.transactions.commit(None)

@@ -69,7 +69,7 @@ except ImportError:
         headers: Sequence[tuple[str, bytes]]
 
     class ConsumerRebalanceListener(ABC):  # type: ignore[no-redef]
-        """The callbacks of a consumer whose group divides the partitions again."""
+        """The callbacks of a consumer for the rebalances of its group."""
 
         @abstractmethod
         def on_partitions_revoked(self, revoked: Any) -> Any:

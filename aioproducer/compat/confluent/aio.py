@@ -140,7 +140,7 @@ class AIOProducer:
         if (max_workers, executor, batch_size, buffer_timeout) != (4, None, 1000, 1.0):
             logger.info(
                 "max_workers, executor, batch_size and buffer_timeout have no effect: records go "
-                "into batches at once, and these leave after linger.ms"
+                "into batches at once, which are sent after linger.ms"
             )
         self._settings = settings = settings_of(configuration(conf, {}), memory=_MEMORY)
         self._core = core = ProducerCore(settings.config, None)
@@ -199,7 +199,7 @@ class AIOProducer:
     ) -> asyncio.Future[Any]:
         """Put a record into a batch; returns a future, whose result is its :class:`Message`.
 
-        The call waits for memory. Headers are sent, unlike confluent-kafka's.
+        The call waits for memory. Unlike in confluent-kafka, headers are sent.
 
         Raises:
             TypeError: an argument is of a wrong type.
@@ -275,7 +275,7 @@ class AIOProducer:
     async def purge(
         self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True
     ) -> None:
-        """Give up records: their futures get ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``."""
+        """Drop records: their futures get ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``."""
         await self._ready()
         with translating():
             self._pump.purge(in_queue=bool(in_queue), in_flight=bool(in_flight))
@@ -283,7 +283,7 @@ class AIOProducer:
     async def close(self) -> None:
         """Flush, without limit, and end the producer; a second call does nothing.
 
-        A producer that could not start has told so in another call, and ends here.
+        If the producer could not start, another call has raised the error.
         """
         if self._closed:
             return
@@ -330,7 +330,7 @@ class AIOProducer:
     # --- transactions --------------------------------------------------------------------------
 
     async def init_transactions(self, timeout: float = -1) -> None:
-        """Get a producer id: see :meth:`Producer.init_transactions`, also for the errors."""
+        """Get a producer id: see :meth:`Producer.init_transactions`, which lists the errors."""
         left = self._seconds(timeout)
         await self._transactional(lambda api: api.initialize(left))
 

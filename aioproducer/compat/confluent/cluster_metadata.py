@@ -51,7 +51,7 @@ class TopicPartition:
         topic: the name.
         partition: the number; -1: none.
         offset: an offset, or one of the ``OFFSET_`` numbers.
-        metadata: a text that is committed with the offset.
+        metadata: a string that is committed with the offset.
         leader_epoch: the epoch of the leader at the offset; None or negative: unknown.
     """
 

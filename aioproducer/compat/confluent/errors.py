@@ -251,16 +251,16 @@ class KafkaException(Exception):  # noqa: N818  # confluent-kafka's name
 
 
 class KafkaError(KafkaException):
-    """A code of librdkafka, and its text.
+    """An error code of librdkafka, and its message.
 
     The codes are attributes: ``KafkaError._MSG_TIMED_OUT``. An error equals another error of the
     same code, and the code itself.
 
     Args:
         error: the code.
-        reason: a text instead of the code's own.
+        reason: a message instead of the code's own.
         fatal: True: the producer can't be used any more.
-        retriable: True: the same call may be made again.
+        retriable: True: the same call can be repeated.
         txn_requires_abort: True: the transaction has to be aborted.
     """
 
@@ -310,7 +310,7 @@ class KafkaError(KafkaException):
         self._retriable = bool(retriable)
         self._abort = bool(txn_requires_abort)
         self.cause: ours.ProducerError | None = None
-        """aioproducer's error, whose text says what happened, where, and what to do next."""
+        """aioproducer's error, whose message says what happened, where, and what to do next."""
 
     @property
     def args(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -330,7 +330,7 @@ class KafkaError(KafkaException):
         return self._fatal
 
     def retriable(self) -> bool:
-        """True if the call may be made again: a call of transactions whose outcome is open."""
+        """True if the call can be repeated: a transactional call whose outcome is unknown."""
         return self._retriable
 
     def txn_requires_abort(self) -> bool:
@@ -344,7 +344,7 @@ class KafkaError(KafkaException):
     __str__ = __repr__
 
     def str(self) -> builtins.str:
-        """The text for people."""
+        """The message for people."""
         return self._text
 
     def __hash__(self) -> int:

@@ -80,7 +80,7 @@ def murmur2(key: bytes, partition_count: int) -> int:
 
     Raises:
         ValueError: there are no partitions.
-        TypeError: an argument is of a wrong type. Both hold for all three functions.
+        TypeError: an argument is of a wrong type. Both apply to all three functions.
     """
     _check(key, partition_count)
     return murmur2_partition(key, partition_count)

@@ -121,21 +121,21 @@ class Producer(RecordCalls):
         callback: DeliveryCallback | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> int:
-        """Put many records into the queue; returns the number of those that it has taken.
+        """Put many records into the queue; returns the number of records that it accepted.
 
         Args:
             topic: the name of the topic.
             messages: a dict for each record, with ``value``, ``key``, ``headers``, ``partition``
-                and ``callback``, all optional. One that the queue has not taken gets ``_error``, a
+                and ``callback``, all optional. A record that the queue refused gets ``_error``, a
                 :class:`KafkaError`.
             partition: for the records that name none.
             callback: for the records that have none. ``on_delivery`` is another name for it.
 
-        Unlike confluent-kafka's, the headers are sent.
+        Unlike in confluent-kafka, headers are sent.
 
         Raises:
-            TypeError: ``messages`` is no list, or a record in it no dict of fields as they have to
-                be; no record was taken.
+            TypeError: ``messages`` is not a list, or a record in it is not a dict of valid fields;
+                no record was accepted.
         """
         if not isinstance(messages, list):
             raise TypeError("messages must be a list")
@@ -191,7 +191,7 @@ class Producer(RecordCalls):
 
         Raises:
             RuntimeError: the producer is closed.
-            Exception: what the last callback that failed has raised. All others are called.
+            Exception: the error of the last callback that failed. All others are called.
         """
         worker = self._worker
         if worker is None:
@@ -218,11 +218,11 @@ class Producer(RecordCalls):
         return len(outbox)
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
-        """Give up records. Their callbacks get ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``.
+        """Drop records. Their callbacks get ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``.
 
         Args:
             in_queue: the records that wait; they will not be sent.
-            in_flight: those on their way; they may be in the log.
+            in_flight: the records in flight; they may be in the log.
             blocking: False: return before it is done.
 
         Raises:
@@ -283,10 +283,10 @@ class Producer(RecordCalls):
         """Log in with these from the next login on.
 
         They replace ``sasl.username`` and ``sasl.password``, with the mechanisms PLAIN and SCRAM.
-        Connections that are logged in stay.
+        Existing connections stay logged in.
 
         Raises:
-            TypeError: one of them is no str.
+            TypeError: one of them is not a str.
             RuntimeError: the producer is closed.
         """
         secret = hidden(password)
@@ -304,13 +304,13 @@ class Producer(RecordCalls):
         """Get a producer id; end the transactions of earlier producers of ``transactional.id``.
 
         Args:
-            timeout: seconds to wait; negative: twice ``transaction.timeout.ms``. So it is for all
-                calls of transactions.
+            timeout: seconds to wait; negative: twice ``transaction.timeout.ms``, as for all
+                transactional calls.
 
         Raises:
             KafkaException: see its ``args[0]``: ``retriable()``: call it again; ``fatal()``: the
-                producer can't be used; ``txn_requires_abort()``: abort the transaction. So it is
-                for all calls of transactions. ``_NOT_CONFIGURED``: there is no
+                producer can't be used; ``txn_requires_abort()``: abort the transaction. The same
+                applies to all transactional calls. ``_NOT_CONFIGURED``: there is no
                 ``transactional.id``. ``_CONFLICT``: another call has not finished.
             RuntimeError: the producer is closed.
         """
@@ -343,8 +343,8 @@ class Producer(RecordCalls):
     def abort_transaction(self, timeout: float = -1.0) -> None:
         """Drop the records that were not sent, and abort the transaction.
 
-        Their callbacks get ``_PURGE_QUEUE``, and those of failed batches their errors. A batch on
-        its way is waited for; its records are not visible to consumers.
+        Their callbacks get ``_PURGE_QUEUE``, and those of failed batches their errors. The call
+        waits for batches in flight; consumers do not see their records.
         """
         self._transactional().abort(deadline_seconds(timeout))
 
@@ -461,10 +461,10 @@ class ValueSerializationError(ProduceError, SerializationError):
 
 
 class SerializingProducer(Producer):
-    """A :class:`Producer` whose options ``key.serializer`` and ``value.serializer`` make bytes.
+    """A :class:`Producer` with the options ``key.serializer`` and ``value.serializer``.
 
     Each is called with the object and a :class:`SerializationContext`. Confluent's serializers for
-    a schema registry fit.
+    a schema registry work.
     """
 
     def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
@@ -486,8 +486,8 @@ class SerializingProducer(Producer):
     ) -> None:
         """Serialize a record, and put it into the queue.
 
-        The order of ``key`` and ``value`` is another than that of :meth:`Producer.produce`, as in
-        confluent-kafka.
+        As in confluent-kafka, the order of ``key`` and ``value`` differs from that of
+        :meth:`Producer.produce`.
 
         Raises:
             KeySerializationError, ValueSerializationError: a serializer has failed.

@@ -66,13 +66,13 @@ _FULL: Final = "Local: Queue full"
 
 
 class Message(EntryToken):
-    """A record as its delivery report gets it, or one that a test makes.
+    """A record in a delivery report, or one that a test creates.
 
     All arguments are optional. ``timestamp`` is a pair of a ``TIMESTAMP_`` number and milliseconds
     since the epoch, ``latency`` is in seconds.
 
-    Inside the producer it is the future of its record: the batch resolves it, in the event loop's
-    thread alone. From then on the threads that call ``poll()`` read it.
+    Inside the producer it is the future of its record: the batch resolves it, only in the event
+    loop's thread. From then on the threads that call ``poll()`` read it.
     """
 
     __slots__ = (
@@ -234,7 +234,7 @@ class Message(EntryToken):
         return False
 
     def set_running_or_notify_cancel(self) -> bool:
-        """True: the record is on its way."""
+        """True: the record is being sent."""
         return True
 
     def add_done_callback(self, callback: object, *, context: object = None) -> None:

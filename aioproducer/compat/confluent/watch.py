@@ -88,7 +88,7 @@ _LATE: Final = f"OAuth token not set within {_SECONDS_FOR_A_TOKEN} seconds timeo
 
 
 class ThrottleEvent:
-    """A broker has asked this client to pause, or it does not ask for it any more.
+    """A broker has asked this client to pause, or no longer does.
 
     Args:
         broker_name: the broker's address.

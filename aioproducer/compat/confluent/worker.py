@@ -124,7 +124,7 @@ class RecordPump(Pump):
     def purge(self, *, in_queue: bool, in_flight: bool) -> None:
         """Fail records that wait, here and in batches, and records on their way."""
         queued = PurgedError("purge() removed the record") if in_queue else None
-        sent = PurgedInFlightError("purge() gave up the record") if in_flight else None
+        sent = PurgedInFlightError("purge() abandoned the record") if in_flight else None
         if queued is not None:
             self._discard(queued)
         self._core.engine.purge(queued, sent)

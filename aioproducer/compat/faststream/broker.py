@@ -84,7 +84,7 @@ def use_aioproducer(broker: Broker) -> Broker:
     if not isinstance(replaced, AioKafkaFastProducerImpl) or replaced:
         raise IllegalStateError(
             "use_aioproducer() needs a broker that is not connected, and outside of"
-            " TestKafkaBroker: call it where the broker is made"
+            " TestKafkaBroker: call it where the broker is created"
         )
     config.producer = FastProducer(replaced, broker._connection_kwargs)
     return broker

@@ -221,20 +221,19 @@ def exactly_once(subscriber: Subscriber, *, transactional_id: str) -> Subscriber
         @broker.publisher("invoices")
         async def bill(order: dict) -> dict: ...
 
-    A handler that returns commits the transaction. An exception aborts it, and the message comes
-    again. The members of the group are aioproducer's Consumers; with ``max_workers`` each of them
-    has a transactional id of its own, with a number at the end.
-    Returns ``subscriber``.
+    A handler that returns commits the transaction. An exception aborts it, and the message is
+    delivered again. The members of the group are aioproducer's Consumers; with ``max_workers`` each
+    of them has its own transactional id, with a number at the end. Returns ``subscriber``.
 
     ``transactional_id``: names this subscriber in this process, and is the same after a restart.
-    Another process needs another one.
+    Each process needs its own.
 
     Raises:
         ConfigError: the subscriber has no group, has assigned partitions, or another
-            acknowledgement policy than ``NACK_ON_ERROR``; or the id is not a text.
+            acknowledgement policy than ``NACK_ON_ERROR``; or the id is not a ``str``.
     """
     if not isinstance(transactional_id, str) or not transactional_id.strip():
-        raise ConfigError("transactional_id is a text that is not empty")
+        raise ConfigError("transactional_id must be a str that is not empty")
     if not subscriber.group_id:
         raise ConfigError("exactly_once() needs a subscriber with a group_id, which keeps offsets")
     if subscriber._partitions:

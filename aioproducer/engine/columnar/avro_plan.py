@@ -41,9 +41,9 @@ def avro_plan(kind: Any, schema: AvroType, path: str, name: str = "") -> Node:
     match = _MATCHES.get(found)
     node = match(plain_type(kind), schema, path, name) if match else None
     if node is None:
-        reason = "" if match else "; no Avro type has its values"
+        reason = "" if match else "; no Avro type represents its values"
         if found is Kind.NULL:
-            reason = "; the schema takes no null"
+            reason = "; the schema allows no null"
         raise ColumnError(f"the column {path!r} is of type {kind}, the schema's {schema}{reason}")
     return node
 
@@ -406,6 +406,6 @@ def _named(name: str, namespace: str, path: str) -> dict[str, str]:
 def _check_name(name: str, path: str) -> None:
     if not _NAME.match(name):
         raise ColumnError(
-            f"the column {path!r} can't be a name in Avro, which takes ASCII letters, digits and "
+            f"the column {path!r} can't be a name in Avro, which allows ASCII letters, digits and "
             "underscores, and no digit first: rename it"
         )

@@ -88,7 +88,7 @@ class _Reading:
                 "union", parts=[self.type(each, namespace, level + 1) for each in schema]
             )
         if not isinstance(schema, Mapping) or "type" not in schema:
-            raise ConfigError(f"the Avro schema has {_short(schema)}, which is no type")
+            raise ConfigError(f"the Avro schema has {_short(schema)}, which is not a type")
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.type(kind, namespace, level + 1)
@@ -174,7 +174,7 @@ def _encoded_default(
     schema: AvroType, default: Any, level: int, refused: set[tuple[int, int]]
 ) -> bytes:
     """``refused``: the ids of branches of unions, each with that of a default that it refused."""
-    wrong = ConfigError(f"the default {_short(default)} is no {schema}")
+    wrong = ConfigError(f"the default {_short(default)} is not of type {schema}")
     if level > _DEEPEST:
         raise wrong
     try:

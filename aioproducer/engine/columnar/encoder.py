@@ -83,5 +83,5 @@ class ColumnEncoder:
             return _ROWS[self.format](laid_out(self.plan, array), len(array), self.prefix)
         except (arrow.ArrowInvalid, arrow.ArrowIndexError) as error:
             raise SerializationError(
-                f"the column {self.plan.path!r} is no valid array of Arrow: {error}"
+                f"the column {self.plan.path!r} is not a valid array of Arrow: {error}"
             ) from error

@@ -54,7 +54,7 @@ def json_plan(
         return Node(Write.MAP, path, name, children=pair, before=before, null=null)
     write = _WRITES.get(found)
     if write is None:
-        raise ColumnError(f"the column {path!r} is of type {kind}, which has no form in JSON")
+        raise ColumnError(f"the column {path!r} is of type {kind}, which JSON can't represent")
     divide, width = 1, 0
     if found is Kind.DATE:
         divide = 1 if kind == imported_pyarrow().date32() else 86_400_000
@@ -115,7 +115,7 @@ def derived_json_type(kind: Any, path: str) -> dict[str, Any]:
     if found is Kind.TIMESTAMP and kind.tz is not None:
         return {"type": "string", "format": "date-time"}
     if found not in _TYPES:
-        raise ColumnError(f"the column {path!r} is of type {kind}, which has no form in JSON")
+        raise ColumnError(f"the column {path!r} is of type {kind}, which JSON can't represent")
     return dict(_TYPES[found])
 
 

@@ -97,13 +97,13 @@ class Problem(IntEnum):
 
 _REASONS = {
     Problem.NULL: "is null, which the record can't have there",
-    Problem.RANGE: "is out of the range of its form in the record",
+    Problem.RANGE: "is out of the range of its type in the record",
     Problem.INEXACT: "is finer than the unit of the schema",
-    Problem.SIZE: "has not the size that the schema wants",
-    Problem.SYMBOL: "is none of the schema's symbols",
+    Problem.SIZE: "does not have the size that the schema requires",
+    Problem.SYMBOL: "is not one of the schema's symbols",
     Problem.UTF8: "is not UTF-8",
-    Problem.DECIMAL: "has more digits than the schema takes",
-    Problem.MALFORMED: "is malformed: its offsets lead out of its data",
+    Problem.DECIMAL: "has more digits than the schema allows",
+    Problem.MALFORMED: "is malformed: its offsets are outside its data",
     Problem.NOT_FINITE: (
         "is infinite or not a number, which JSON does not have: cast it to a string"
     ),

@@ -455,10 +455,10 @@ def _fill_type(message: Any, field: Any, kind: Any, scope: str, path: str) -> No
     elif found in (Kind.LIST, Kind.MAP):
         raise ColumnError(
             f"the column {path!r} is of type {kind}, within a list or map; Protocol Buffers have "
-            "that in a message alone: put it into a struct"
+            "that only in a message: put it into a struct"
         )
     else:
-        raise ColumnError(f"the column {path!r} is of type {kind}, which has no form in a message")
+        raise ColumnError(f"the column {path!r} is of type {kind}, which a message can't contain")
 
 
 def _integer(kind: Any) -> str:

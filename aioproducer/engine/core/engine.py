@@ -68,7 +68,7 @@ _LEAST_TO_END: Final = 1.0
 """Seconds in which cancelled tasks end, whatever the timeout of ``close()`` is."""
 
 _LEFT_BEHIND: Final = (
-    "the producer was closed before the transaction had ended; what became of it is not known here."
+    "the producer was closed before the transaction had ended; its outcome is not known here."
     " The coordinator aborts what is open after transaction_timeout_ms, or when a producer with the"
     " same transactional_id starts"
 )
@@ -354,7 +354,7 @@ class Engine:
 
     def _failed_records_left(self) -> str:
         left = 0 if self._failure_worker is None else self._failure_worker.left
-        return f", and on_failed has not handled {counted(left, 'failed record')}" if left else ""
+        return f", and on_failed did not handle {counted(left, 'failed record')}" if left else ""
 
     def purge(self, queued: ProducerError | None, in_flight: ProducerError | None) -> int:
         """Fail the records that wait with ``queued``, those in flight with ``in_flight``; None:

@@ -254,7 +254,7 @@ class FailureWorker:
     def _tell_left(self) -> None:
         if left := self.left:
             logger.error(
-                "on_failed has not handled %s before the producer ended; give close() more time",
+                "on_failed did not handle %s before the producer ended; give close() more time",
                 counted(left, "failed record"),
                 records=left,
             )

@@ -62,7 +62,7 @@ class Health(Value):
     state: str
     """``not started``; ``started``; ``closing``; ``closed``; ``broken``: a part has failed;
     ``fatal``: no transaction can begin any more, because the brokers fenced or refused the
-    producer, another cluster took the place of theirs, or the transaction that it joined has
+    producer, another cluster replaced theirs, or the transaction that it joined has
     ended; ``forked``: it belongs to another process."""
     can_write: bool | None
     """True: at least one leader of the partitions in use accepts records. False: no leader does, or
@@ -89,8 +89,7 @@ class Health(Value):
     metadata_age: float | None = None
     """Seconds since the last metadata response for all topics; None: there was none."""
     compiled: bool = field(default_factory=is_compiled)
-    """False: compiled modules are missing, and a record takes up to seven times as much CPU
-    time."""
+    """False: compiled modules are missing, and a record takes several times as much CPU time."""
 
     @property
     def is_live(self) -> bool:

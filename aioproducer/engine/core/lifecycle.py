@@ -159,8 +159,8 @@ def uncompiled_warning() -> str | None:
         return None
     _warned = True
     return (
-        "aioproducer runs without its compiled modules, so a record costs up to seven times as "
-        f"much CPU. It was imported from {_package()}; {_advice()}. AIOPRODUCER_PURE_PYTHON=1 in "
+        "aioproducer runs without its compiled modules, so a record costs several times as much "
+        f"CPU. It was imported from {_package()}; {_advice()}. AIOPRODUCER_PURE_PYTHON=1 in "
         "the environment chooses this, and ends the warning"
     )
 

@@ -181,8 +181,7 @@ class ClusterCheck(Value):
     coordinator: Node | None
     """The coordinator of the transactional id, if you passed one."""
     compiled: bool = field(default_factory=is_compiled)
-    """False: compiled modules are missing, and a record takes up to seven times as much CPU
-    time."""
+    """False: compiled modules are missing, and a record takes several times as much CPU time."""
 
 
 async def check(
@@ -255,7 +254,7 @@ async def check(
 
 def _names(argument: str, topics: Iterable[str]) -> tuple[str, ...]:
     if isinstance(topics, str):
-        raise InvalidTopicError(f"{argument} is the list of names, not one: [{topics!r}]")
+        raise InvalidTopicError(f"{argument} must be a list of names, such as [{topics!r}]")
     return tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
 
 

@@ -241,7 +241,7 @@ class TransactionApi:
                     lambda: not ending.open,
                     timeout,
                     doing,
-                    f"The sender goes on, and the outcome is not known yet: `await {doing}` again",
+                    f"The sender continues; the outcome is not known yet: `await {doing}` again",
                 )
         except ProducerError as error:
             if ending.committed:

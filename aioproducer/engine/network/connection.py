@@ -363,7 +363,7 @@ class Connection:
         elif not isinstance(error, IncompleteReadError):
             return BrokerConnectionError(f"{node}: {error}")
         elif error.partial:
-            when = f" inside a response ({len(error.partial)} bytes of it had come)"
+            when = f" inside a response ({len(error.partial)} bytes of it had arrived)"
         return BrokerConnectionError(f"{node} closed the connection{when}")
 
     @property

@@ -574,7 +574,7 @@ def length(flexible: bool, size: int, *, short: bool = False) -> bytes:
     if flexible:
         return unsigned_varint(size + 1)
     if short and size > _LONGEST_TEXT:
-        raise UnsupportedVersionError(f"a text of {size} bytes: there is room for {_LONGEST_TEXT}")
+        raise UnsupportedVersionError(f"a string of {size} bytes, not of at most {_LONGEST_TEXT}")
     return size.to_bytes(2 if short else 4, "big", signed=True)
 
 

@@ -235,7 +235,7 @@ _UP_TO_MAGIC: Final = Struct(">qiib")
 _LEAST_LENGTH: Final = 14
 """The least length that a batch of any magic has. Source: ``LegacyRecord.RECORD_OVERHEAD_V0``."""
 _ADVICE: Final = (
-    "read it again, and if the error stays, the leader's log is damaged: continue after it"
+    "read it again, and if the error persists, the leader's log is damaged: continue after it"
 )
 _OFFSETS_END: Final = 2**63
 _CONTROL_LIMIT: Final = 16 * 1024
@@ -390,8 +390,8 @@ def batches_in(data: bytes, where: TopicPartition, *, check_crcs: bool) -> Itera
         position += size
     if len(view) and not position:
         raise CorruptRecordsError(
-            f"the records of {where} are corrupt: the response has {len(view)} bytes of them, and "
-            f"no whole batch; {_ADVICE}"
+            f"the records of {where} are corrupt: the response has {len(view)} bytes of them, but "
+            f"no complete batch; {_ADVICE}"
         )
 
 
@@ -408,7 +408,7 @@ def _size_of_next(view: memoryview, position: int, where: TopicPartition) -> int
     if magic in (0, 1):
         raise CorruptRecordsError(
             f"the messages of {where} at offset {offset} have the old format {magic}, of a client "
-            "before Kafka 0.11; only format 2 is supported: read on behind them, or read them with "
+            "before Kafka 0.11; only format 2 is supported: continue after them, or read them with "
             "a client of Kafka 3",
             offset=offset,
             next_offset=offset + 1,

@@ -96,8 +96,7 @@ class FailedRecordQueue:
             logger.repeated(
                 logging.ERROR,
                 "dropped",
-                "on_failed is not given %s of topic %s: it takes them more slowly than they come, "
-                "and %s wait",
+                "on_failed does not get %s of topic %s: records fail faster, and %s wait",
                 counted(lot.left, "failed record"),
                 topic,
                 counted(self._size, "byte"),

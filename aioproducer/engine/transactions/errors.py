@@ -32,8 +32,8 @@ _ADVICE: Final = {
     State.INITIALIZING: "`await producer.init_transactions()` first (start() does it)",
     State.READY: "begin one: `async with producer.transaction():` or begin_transaction()",
     State.IN_TRANSACTION: "end it first: commit_transaction() or abort_transaction()",
-    State.COMMITTING: "it can't be taken back: `await producer.commit_transaction()` to its end",
-    State.ABORTING: "`await producer.abort_transaction()` to its end",
+    State.COMMITTING: "it can't be undone: `await producer.commit_transaction()` until it ends",
+    State.ABORTING: "`await producer.abort_transaction()` until it ends",
     State.ABORTABLE_ERROR: "abort_transaction(), then begin another one",
     State.FATAL_ERROR: "close the producer",
 }
@@ -96,7 +96,7 @@ def fatal(
     kind = ProducerFencedError if isinstance(cause, ProducerFencedError) else FatalTransactionError
     unknown = ""
     if ending is not None and ending.committed and ending.may_be_done and not ending.done:
-        unknown = ". An earlier request had no response, so the commit may have been done"
+        unknown = ". An earlier request got no response, so the commit may have succeeded"
     error = kind(f"{subject}: can't {doing}: {cause}{unknown}; {_ADVICE[State.FATAL_ERROR]}")
     error.__cause__ = cause
     return error
@@ -113,7 +113,7 @@ def discarded(cause: ProducerError | None) -> TransactionAbortedError:
 def joined_has_ended(subject: object, *, own: bool) -> IllegalStateError:
     """The error of a second transaction. ``own``: the producer began the first one itself."""
     did = "handed its transaction over" if own else "joined one transaction"
-    return IllegalStateError(f"{subject}: this producer {did}, which has ended; make another one")
+    return IllegalStateError(f"{subject}: this producer {did}, which has ended; create another one")
 
 
 def not_shared(subject: object) -> IllegalStateError:
@@ -128,7 +128,7 @@ def not_open(subject: object, cause: KafkaError) -> IllegalStateError:
     """The error of an abort of a shared transaction that the coordinator does not know."""
     error = IllegalStateError(
         f"{subject}: can't abort, the transaction is no longer open: another producer that "
-        "takes part may have committed it (or nobody has written anything)"
+        "joined it may have committed it (or none has written to it)"
     )
     error.__cause__ = cause
     return error

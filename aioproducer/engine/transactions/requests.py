@@ -284,7 +284,7 @@ class InitProducerId(TransactionRequest):
             raise UnsupportedVersionError(
                 f"transactional id {producer.transactional_id!r}: a new epoch is needed after "
                 "the transaction that failed, and the broker is too old to give it (KIP-360, Kafka "
-                "2.5): close the producer and make another one"
+                "2.5): close the producer and create another one"
             )
         return {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
 
@@ -410,7 +410,7 @@ class TxnOffsetCommit(TransactionRequest):
         if group[1:] != ConsumerGroupMetadata(group.group_id)[1:]:
             raise UnsupportedVersionError(
                 f"the broker is too old to check the member of group {group.group_id!r} (KIP-447, "
-                "Kafka 2.5): give the group's id alone, and use one transactional id for each "
+                "Kafka 2.5): pass only the group's id, and use one transactional id for each "
                 "partition that is consumed"
             )
         return {}

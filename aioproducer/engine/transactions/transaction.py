@@ -60,7 +60,7 @@ TRANSITIONS: Final[Mapping[TransactionState, Mapping[TransactionState, str]]] = 
     State.READY: {
         State.IN_TRANSACTION: "begin_transaction()",
         State.INITIALIZING: "begin_transaction(shared=True) in an epoch that was used",
-        State.FATAL_ERROR: "another cluster took the place of the producer's",
+        State.FATAL_ERROR: "another cluster replaced the producer's",
     },
     State.IN_TRANSACTION: {
         State.COMMITTING: "commit_transaction()",

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     open_standard_descriptors()
     if sys.stdout is None:
-        parser.error("standard output is closed: nobody would know the bootstrap servers")
+        parser.error("standard output is closed: no one would know the bootstrap servers")
     logging.basicConfig(format="%(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -65,8 +65,8 @@ def _watch(cluster: KafkaCluster) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m aioproducer.testing.kafka_cluster",
-        description="Run a real Kafka on this machine; prints its bootstrap servers when ready, "
-        "ends with Ctrl-C or SIGTERM.",
+        description="Run real Kafka brokers on this machine; prints the bootstrap servers when "
+        "ready, ends with Ctrl-C or SIGTERM.",
     )
     parser.add_argument("--brokers", type=int, default=1, choices=(1, 2, 3))
     parser.add_argument(

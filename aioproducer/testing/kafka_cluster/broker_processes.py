@@ -165,7 +165,7 @@ class BrokerProcesses:
     @property
     def supervisor(self) -> ProcessSupervisor:
         if self._supervisor is None or self._stop_requested.is_set():
-            raise KafkaClusterError("the cluster does not run")
+            raise KafkaClusterError("the cluster is not running")
         return self._supervisor
 
     def start(self, distribution: KafkaDistribution, keep_logs: bool) -> None:
@@ -198,7 +198,7 @@ class BrokerProcesses:
     def start_broker(self, broker: KafkaBroker) -> None:
         """Return when all responding brokers know the broker as a member."""
         if broker.is_running:
-            raise KafkaClusterError(f"broker {broker.node_id} runs already")
+            raise KafkaClusterError(f"broker {broker.node_id} is already running")
         self._launch(broker)
         self._wait_until_members([broker])
 
@@ -393,7 +393,7 @@ class BrokerProcesses:
 
 def _running(broker: KafkaBroker) -> subprocess.Popen[bytes]:
     if broker.process is None or not broker.is_running:
-        raise KafkaClusterError(f"broker {broker.node_id} does not run")
+        raise KafkaClusterError(f"broker {broker.node_id} is not running")
     return broker.process
 
 

@@ -448,7 +448,7 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
     def start(self) -> None:
         """Start the process and create the topics. Entering the context does this."""
         if self._process is not None:
-            raise IllegalStateError("the mock cluster is started already; close() it first")
+            raise IllegalStateError("the mock cluster is already started; close() it first")
         self._process = MockClusterProcess(self._brokers, self._command_timeout, self._port or 0)
         try:
             self._api_versions = dict(self._process.implemented_versions)

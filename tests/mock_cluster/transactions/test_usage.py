@@ -251,7 +251,7 @@ async def test_close_at_once_leaves_an_end_unknown(orders: MockCluster, call: st
         assert await producer.close(0) == 0
         assert time.monotonic() - began < 5
         kind = CommitUnconfirmedError if call == "commit" else ProducerClosedError
-        with pytest.raises(kind, match="what became of it is not known here"):
+        with pytest.raises(kind, match="its outcome is not known here"):
             await ending
 
 

@@ -261,7 +261,7 @@ def test_a_token_of_sts_with_the_identity_of_a_pod(sts: Server, pod: Path) -> No
         (error(429, "Throttling"), TokenEndpointError, "the producer retries"),
         (answer(503, b""), TokenEndpointError, "the producer retries"),
         (answer(200, b"<a/>", Content_Type="text/xml"), TokenError, "without a WebIdentityToken"),
-        (answer(200, b"s3cr3t{"), TokenEndpointError, "gave no token: ResponseParserError"),
+        (answer(200, b"s3cr3t{"), TokenEndpointError, "returned no token: ResponseParserError"),
         (signed_by_sts("s3cr3t with blanks"), TokenError, "no bearer token"),
     ],
 )

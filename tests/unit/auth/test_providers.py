@@ -165,7 +165,7 @@ async def test_a_provider_is_asked_again_after_an_error() -> None:
         return answer
 
     mechanism = provided_by(provider)
-    with pytest.raises(NetworkError, match="OSError: not yet; it is asked again for the next"):
+    with pytest.raises(NetworkError, match="OSError: not yet; it is called again for the next"):
         await mechanism.current()
     assert await said_by(mechanism) == b"\0alice\0hunter2"
 

@@ -140,8 +140,8 @@ def test_partitions_that_are_gone_are_left_out(
     assert run([*RESET, "--all-topics", "--to-end"]) == 0
     told, said = capsys.readouterr()
     assert "gone-0" not in told
-    assert told.endswith("nothing was changed: --execute does it\n")
-    assert said == "aioproducer: left out, as they do not exist any more: gone-0\n"
+    assert told.endswith("nothing was changed: add --execute\n")
+    assert said == "aioproducer: left out, because they no longer exist: gone-0\n"
 
 
 @pytest.mark.parametrize("options", [[], ["--execute"]])
@@ -226,7 +226,7 @@ BILLING = GroupProgress(
 LISTED = GroupListing("billing", "consumer", "Stable", "classic")
 CHANGES = [
     OffsetChange(ZERO, 4, 0),
-    OffsetChange(ONE, None, 10, clamped=True, remark="99 is behind the log: its end"),
+    OffsetChange(ONE, None, 10, clamped=True, remark="99 is after the log: its end"),
 ]
 
 
@@ -306,10 +306,10 @@ def test_changes_of_offsets() -> None:
     table = [
         "  partition  now   new",
         "  orders-0   4     0",
-        "  orders-1   none  10   99 is behind the log: its end",
+        "  orders-1   none  10   99 is after the log: its end",
     ]
     would, does = ("billing would go on from these offsets:", "billing goes on from these offsets:")
-    undone = "nothing was changed: --execute does it"
+    undone = "nothing was changed: add --execute"
     assert list(change_lines("billing", CHANGES, executed=False)) == [would, *table, undone]
     assert list(change_lines("billing", CHANGES, executed=True)) == [does, *table]
     assert list(change_lines("billing", [], executed=True)) == ["billing has no offsets"]

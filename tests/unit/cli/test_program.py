@@ -76,7 +76,7 @@ def test_help_says_the_exit_codes(
         (["prodcue"], "No such command 'prodcue'. Did you mean 'produce'? See --help"),
         (["--nonsense"], "No such option: --nonsense. See --help"),
         (["produce", "--partiton", "1"], "No such option: --partiton"),
-        (["check", "t", "-b", "a:1", "-X", "parse.key=true"], "it is of `aioproducer produce`"),
+        (["check", "t", "-b", "a:1", "-X", "parse.key=true"], "only `aioproducer produce` has it"),
     ],
 )
 def test_wrong_use_is_one_line_that_says_what_to_do(

@@ -41,7 +41,7 @@ async def test_a_port_alone_is_of_this_machine() -> None:
     ["", "http://", "ftp://h:1/", "file:///etc/passwd", "h:x", "h:99999", "h:0", "h :1", "h:1/\n"],
 )
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(ConfigError, match="is no address of metrics"):
+    with pytest.raises(ConfigError, match="is not the address of an endpoint"):
         MetricsEndpoint(url, 1)
 
 

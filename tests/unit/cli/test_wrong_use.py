@@ -188,7 +188,7 @@ def test_check_tells_no_secret(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ftp://h"], "is no address of metrics"),
+        (["ftp://h"], "is not the address of an endpoint"),
         ([":1", "--interval", "0"], "--interval 0: give"),
         ([":1", "--interval", "nan"], "--interval nan: give"),
         ([":1", "--count", "0"], "'--count'"),

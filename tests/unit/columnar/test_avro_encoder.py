@@ -224,7 +224,7 @@ def test_a_union_s_default_that_no_branch_takes() -> None:
     array = pa.array([{"a": 5}], pa.struct([("a", pa.int8())]))
     schema = record(a="int")
     schema["fields"].append({"name": "d", "type": ["null", "int"], "default": "x"})
-    with pytest.raises(ConfigError, match=r"the default 'x' is no \[null, int\]"):
+    with pytest.raises(ConfigError, match=r"the default 'x' is not of type \[null, int\]"):
         avro_encoder(array.type, schema)
 
 
@@ -285,8 +285,8 @@ def test_types_may_be_named_elsewhere_and_contain_themselves(form: str) -> None:
         (pa.timestamp("us"), long("timestamp-micros"), "without a time zone"),
         (pa.timestamp("us", "UTC"), long("local-timestamp-micros"), "with a time zone"),
         (pa.timestamp("us", "UTC"), "long", "of type timestamp[us, tz=UTC], the schema's long"),
-        (pa.duration("us"), "long", "no Avro type has its values"),
-        (pa.null(), "int", "the schema takes no null"),
+        (pa.duration("us"), "long", "no Avro type represents its values"),
+        (pa.null(), "int", "the schema allows no null"),
         (pa.int64(), [], "of type int64, the schema's []"),
         (
             pa.decimal128(5, 3),
@@ -371,18 +371,18 @@ FIXED = {"type": "fixed", "name": "f", "size": 2}
             long("timestamp-micros"),
             "out of the range",
         ),
-        (pa.array([b"ab", b"abc"]), FIXED, "has not the size"),
+        (pa.array([b"ab", b"abc"]), FIXED, "does not have the size"),
         (
             pa.array(["x", "z"]),
             {"type": "enum", "name": "e", "symbols": ["x", "y", ""]},
-            "is none of the schema's symbols",
+            "is not one of the schema's symbols",
         ),
         (pa.array([b"ok", b"\xff"]).view(pa.string()), "string", "is not UTF-8"),
         (pa.array([b"ok", b"12345678\xed\xa0\x80"]).view(pa.string()), "string", "is not UTF-8"),
         (
             pa.array([Decimal("1.00"), Decimal("10.00")]),
             {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 2},
-            "row 1: 'value.a' (of type decimal128(3, 2)) has more digits than the schema takes",
+            "row 1: 'value.a' (of type decimal128(3, 2)) has more digits than the schema allows",
         ),
         (
             pa.array([Decimal("1.00"), Decimal("400.00")]),
@@ -467,7 +467,7 @@ def test_an_array_that_is_not_valid_is_refused() -> None:
     array = pa.StructArray.from_arrays([texts], ["a"])
     array.validate()
     with pytest.raises(
-        SerializationError, match=r"row 0: 'value.a' .* is malformed|no valid array"
+        SerializationError, match=r"row 0: 'value.a' .* is malformed|not a valid array"
     ):
         avro_encoder(array.type, record(a="string")).encode(array)
 

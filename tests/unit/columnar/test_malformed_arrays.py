@@ -134,7 +134,7 @@ def index_out_of_its_dictionary() -> pa.Array:
 @pytest.mark.parametrize("make", [view_out_of_its_buffer, index_out_of_its_dictionary])
 def test_what_arrow_decodes_is_checked_before(make: Callable[[], pa.Array]) -> None:
     rows = pa.StructArray.from_arrays([make()], ["text"])
-    with pytest.raises(SerializationError, match="no valid array of Arrow"):
+    with pytest.raises(SerializationError, match="not a valid array of Arrow"):
         json_encoder(rows.type).encode(rows)
 
 

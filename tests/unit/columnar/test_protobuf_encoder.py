@@ -224,7 +224,7 @@ def test_a_value_that_does_not_fit_is_said_by_row(form: str, array: pa.Array, sa
         (pa.struct([("a", pa.map_(pa.float32(), pa.int8()))]), "keys of maps"),
         (pa.struct([("a-b", pa.int8())]), "can't be a name in Protocol Buffers"),
         (pa.struct([("a_b", pa.int8()), ("aB", pa.int8())]), "have the same name"),
-        (pa.struct([("a", pa.null())]), "which has no form in a message"),
+        (pa.struct([("a", pa.null())]), "which a message can't contain"),
         (
             pa.struct([("a", pa.map_(pa.string(), pa.int8())), ("a_entry", pa.struct([]))]),
             "needs two messages 'AEntry'",

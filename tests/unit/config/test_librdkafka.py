@@ -158,7 +158,7 @@ def test_tokens_of_an_endpoint() -> None:
     assert config.sasl_oauthbearer_client_credentials_client_secret == Secret("hunter2")
     assert config.sasl_oauthbearer_extensions == (("logicalCluster", "lkc-1"),)
     assert config.sasl_oauthbearer_jwt_retriever_class.endswith(".ClientCredentialsJwtRetriever")
-    with pytest.raises(ConfigError, match="none of client_credentials, urn:"):
+    with pytest.raises(ConfigError, match="not one of client_credentials, urn:"):
         made({**LOGIN, "sasl.oauthbearer.grant.type": "password"})
 
 
@@ -227,7 +227,7 @@ def test_all_obstacles_are_in_one_error() -> None:
             }
         )
     assert str(raised.value).splitlines() == [
-        "13 of librdkafka's options can't be taken:",
+        "13 of librdkafka's options can't be used:",
         "  'queue.buffering.max.messages': no counterpart; use buffer_memory, in bytes: the number"
         " of records is not limited here",
         "  'liner.ms': unknown; did you mean 'linger.ms'?",
@@ -349,7 +349,7 @@ def test_names_of_partitioners_are_librdkafkas(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ProducerConfig.from_librdkafka({"bootstrap.servers": "a:1", "partitioner": name})
     assert str(caught.value) == (
-        f"librdkafka's option 'partitioner': {name!r} is none of random, consistent,"
+        f"librdkafka's option 'partitioner': {name!r} is not one of random, consistent,"
         " consistent_random, murmur2, murmur2_random, fnv1a, fnv1a_random; pass another one as a"
         " keyword: from_librdkafka(…, partitioner=…)"
     )

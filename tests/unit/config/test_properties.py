@@ -373,7 +373,7 @@ def test_pkcs12_files(tmp_path: Path) -> None:
 
 def test_what_belongs_to_others_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read(CONFLUENT_CLOUD, tmp_path)
-    assert "session.timeout.ms (it is an option of Kafka's consumer" in caplog.text
+    assert "session.timeout.ms (an option of Kafka's consumer" in caplog.text
     assert "basic.auth.user.info (aioproducer.schema_registry reads it" in caplog.text
 
 

@@ -194,7 +194,7 @@ def test_white_space_around_a_password_is_warned_of(
 ) -> None:
     secured("PLAIN", sasl_username="alice", sasl_password=password)
     (warning,) = warnings(caplog)
-    assert warning.startswith("sasl_password begins or ends with white space")
+    assert warning.startswith("sasl_password begins or ends with whitespace")
     assert "hunter2" not in warning
 
 
@@ -204,7 +204,7 @@ def test_so_is_the_white_space_that_a_placeholder_brings(
     monkeypatch.setenv("AIOPRODUCER_TEST_SECRET", "hunter2\n")
     secured("PLAIN", sasl_username="a", sasl_password="${env:AIOPRODUCER_TEST_SECRET}")
     (warning,) = warnings(caplog)
-    assert "white space" in warning
+    assert "whitespace" in warning
 
 
 @pytest.mark.parametrize(

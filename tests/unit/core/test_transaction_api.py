@@ -228,7 +228,7 @@ async def test_the_next_transaction_tells_once_that_the_commit_failed(how: str) 
 async def test_a_commit_under_way_can_t_be_aborted(how: str) -> None:
     calls = await opened()
     await give_up(calls, how)
-    with pytest.raises(IllegalStateError, match="it can't be taken back"):
+    with pytest.raises(IllegalStateError, match="it can't be undone"):
         await calls.abort(None)
     calls.answer()
     with pytest.raises(IllegalStateError, match="can't abort, the transaction was committed"):

@@ -125,7 +125,7 @@ def test_checksums_are_checked_on_request_alone() -> None:
 
 def test_the_message_says_what_to_do() -> None:
     assert refused(SECOND[:-1] + b"\xff").endswith(
-        "; read it again, and if the error stays, the leader's log is damaged: continue after it"
+        "; read it again, and if the error persists, the leader's log is damaged: continue after it"
     )
 
 
@@ -163,8 +163,8 @@ def test_a_length_beyond_the_response_is_a_batch_that_was_cut_off() -> None:
 def test_a_response_has_a_whole_batch(data: bytes) -> None:
     """KIP-74. Else the same bytes would be fetched again and again."""
     assert refused(data).startswith(
-        f"the records of flights-3 are corrupt: the response has {len(data)} bytes of them, and no "
-        "whole batch; read it again"
+        f"the records of flights-3 are corrupt: the response has {len(data)} bytes of them, but no "
+        "complete batch; read it again"
     )
 
 

@@ -160,7 +160,7 @@ def test_records_beyond_the_capacity_are_dropped_and_counted(
     queue = FailedRecordQueue(250, wakes := Wakes())
     queue.add_pending(FAILED, [pending(b"%d" % number) for number in range(4)])
     assert (queue.added, wakes.count) == (1, 1)
-    assert "on_failed is not given 1 failed record of topic orders" in caplog.text
+    assert "on_failed does not get 1 failed record of topic orders" in caplog.text
     assert [record.value for record in queue.take(10, 100)] == [b"0"]
     queue.add_batch(batch(bytes(5_000)), FAILED, {})
     assert len(queue) == 1, "a lot that comes first is kept, whatever its size"

@@ -549,7 +549,7 @@ async def test_a_commit_on_its_way_to_the_former_cluster_may_have_been_done() ->
         await world.complete(sent, coordinator_answer(COMMIT))
         assert world.state() is TransactionState.FATAL_ERROR, "no response counts any more"
         assert ending.may_be_done
-        with pytest.raises(FatalTransactionError, match="may have been done"):
+        with pytest.raises(FatalTransactionError, match="may have succeeded"):
             raise world.manager.failure("commit", ending.error)
 
 

@@ -139,8 +139,8 @@ def test_what_does_not_fit_is_told(serializer: Any, value: Any, shown: str) -> N
         ("Long", b"123456789", "takes 8 bytes, not 9"),
         ("Float", b"12345", "takes 4 bytes, not 5"),
         ("Double", b"1", "takes 8 bytes, not 1"),
-        ("String", b"\xff", "1 bytes are no text in utf-8"),
-        ("UUID", b"\xff", "no text"),
+        ("String", b"\xff", "1 bytes are not text in utf-8"),
+        ("UUID", b"\xff", "not text"),
         ("UUID", b"1234", "4 bytes are not the text of a UUID"),
     ],
 )

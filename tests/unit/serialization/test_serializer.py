@@ -330,7 +330,7 @@ def test_headers(headers: Any, expected: tuple[tuple[str, bytes | None], ...]) -
 @pytest.mark.parametrize(
     ("headers", "said"),
     [
-        ({"a": "\ud800"}, "the value of header 'a'.* is no valid text"),
+        ({"a": "\ud800"}, "the value of header 'a'.* is not valid text"),
         ({"a": 1}, "'a'.*int.*bytes, str or None"),
         ({b"a": b"1"}, "bytes, not str"),
         ([(None, b"1")], "NoneType, not str"),

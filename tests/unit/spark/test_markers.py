@@ -72,7 +72,7 @@ def test_a_stream_that_has_lost_its_marker_is_told_loudly(
     assert "offsets.retention.minutes" in caplog.text
     assert caplog.records[0].levelno == logging.WARNING
     new = Begun(HANDLE, None, "")
-    with pytest.raises(IllegalStateError, match="To go on, set failOnDataLoss to false once"):
+    with pytest.raises(IllegalStateError, match="To continue, set failOnDataLoss=false once"):
         new.is_written(Batch(7, "q"), fail_on_data_loss=True)
     assert not new.is_written(Batch(0, "q"), fail_on_data_loss=True)
 
@@ -113,9 +113,9 @@ def test_a_batch_write_without_a_number_has_no_marker_but_an_owner() -> None:
 @pytest.mark.parametrize(
     ("batch", "its", "says"),
     [
-        (Batch(3, "q"), "p", "the streaming query p, .* each sink needs a sink.id of its own"),
+        (Batch(3, "q"), "p", "the streaming query p, .* each sink needs its own sink.id"),
         (Batch(0, "q"), "p", "the streaming query p, .* whose checkpoint was deleted or moved"),
-        (Batch(3, "q"), "", "batch writes, .* each sink needs a sink.id of its own"),
+        (Batch(3, "q"), "", "batch writes, .* each sink needs its own sink.id"),
         (
             Batch(3),
             "p",

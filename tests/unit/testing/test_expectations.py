@@ -201,7 +201,7 @@ def test_order_within_a_partition() -> None:
         expect(found).in_order([b"created", b"paid", b"shipped"])
     assert message(raised)[0] == (
         "expected 3 records in this order in one partition; orders-0 has the first 2 of them, "
-        "and behind offset 2 no record with value=b'shipped'"
+        "and after offset 2 no record with value=b'shipped'"
     )
     with pytest.raises(AssertionError):
         expect(found).in_order([b"paid", b"created"])

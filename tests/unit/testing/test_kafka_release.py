@@ -66,7 +66,7 @@ def test_releases_share_no_folder() -> None:
 
 @pytest.mark.parametrize("text", ["4", "4.0", "4.0.0-rc1", "../4.0.0", ""])
 def test_a_version_has_three_numbers(text: str) -> None:
-    with pytest.raises(ValueError, match="is no release of Kafka"):
+    with pytest.raises(ValueError, match="is not a release of Kafka"):
         KafkaRelease(text)
 
 

@@ -272,8 +272,8 @@ ADVICE = {
     S.INITIALIZING: "`await producer.init_transactions()` first",
     S.READY: "async with producer.transaction():",
     S.IN_TRANSACTION: "commit_transaction() or abort_transaction()",
-    S.COMMITTING: "`await producer.commit_transaction()` to its end",
-    S.ABORTING: "`await producer.abort_transaction()` to its end",
+    S.COMMITTING: "`await producer.commit_transaction()` until it ends",
+    S.ABORTING: "`await producer.abort_transaction()` until it ends",
     S.ABORTABLE_ERROR: "abort_transaction(), then begin another one",
     S.FATAL_ERROR: "close the producer",
 }
