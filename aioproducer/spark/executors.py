@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from aioproducer.engine.bulk.send_report import OffsetRange
-from aioproducer.errors import IllegalStateError, ProducerError
+from aioproducer.errors import ConfigError, IllegalStateError, ProducerError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.model import TopicPartition
@@ -156,7 +156,13 @@ def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> St
     Raises:
         pyspark.errors.StreamingQueryException: the query failed too often, or for a reason that
             would end it again, such as a wrong option or a row that can't be written.
+        ConfigError: ``start`` is no function, but a query that was started already.
     """
+    if not callable(start):
+        raise ConfigError(
+            "run_stream() starts the query itself, also after a failure: give it the method, "
+            f"run_stream(writer.start), not a {type(start).__name__}"
+        )
     backoff, failures, last_id = _backoff(), 0, None
     while True:
         query = start()

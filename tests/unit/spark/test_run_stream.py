@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from aioproducer.errors import IllegalStateError
+from aioproducer.errors import ConfigError, IllegalStateError
 from aioproducer.spark import run_stream
 
 LOST = """[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure:
@@ -110,3 +110,9 @@ def test_an_interrupt_stops_the_query() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_stream(start_of(query))
     assert query.stopped
+
+
+def test_a_query_that_was_started_is_no_way_to_start_it() -> None:
+    started: Any = Query(None)
+    with pytest.raises(ConfigError, match=r"run_stream\(writer\.start\), not a Query"):
+        run_stream(started)
