@@ -24,8 +24,8 @@ KEPT_LOGS = pytest.StashKey[list[str]]()
 KEPT_IN_A_WORKER = "kept_logs"
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
-IDLE = {"metadata.max.idle.interval.ms": 0, "num.network.threads": 1, "num.io.threads": 2}
-"""Three brokers that wait for the next test cost a tenth of a core, not a sixth."""
+IDLE = {"num.network.threads": 1, "num.io.threads": 2}
+"""Each thread of a broker that waits for the next test wakes up three times a second."""
 LEAST_SESSION_MS = 500
 QUICK_GROUPS = {
     "group.min.session.timeout.ms": LEAST_SESSION_MS,

@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
-from tests.kafka.conftest import PATIENT, keep_logs, say_that_there_is_no_kafka
+from tests.kafka.conftest import IDLE, PATIENT, keep_logs, say_that_there_is_no_kafka
 
 NEWEST_OF_EACH_LINE = ("2.8.2", "3.9.2", "4.4.0")
 WITHOUT_TOPIC_IDS = "3.2.3"
@@ -38,7 +38,7 @@ def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
     with ThreadPoolExecutor(len(versions)) as pool, ExitStack() as running:
 
         def start(version: str) -> KafkaCluster:
-            config: dict[str, object] = {**PATIENT}
+            config: dict[str, object] = {**PATIENT, **IDLE}
             if version == WITHOUT_TOPIC_IDS:
                 config["inter.broker.protocol.version"] = "2.7"
             cluster = KafkaCluster(brokers=1, config=config, version=version)

@@ -15,6 +15,7 @@ from typing import Final
 from aioproducer.testing.certificates import Authority, Certificate, kafka_broker_properties
 from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.oauth2_server import OAuth2Server
+from tests.kafka.conftest import IDLE
 from tests.kafka.logins import java_options, settings_of
 from tests.support.http_server import Server, passed_on, serving
 
@@ -70,6 +71,7 @@ def secured(folder: Path) -> Iterator[Secured]:
             **kafka_broker_properties(
                 certificate, trusts=authority, client_auth="required", listener=CERTIFICATES
             ),
+            **IDLE,
             **settings_of(
                 LISTENER, plain={"alice": SECRETS["plain"]}, tokens=(server, server.issuer)
             ),

@@ -203,6 +203,8 @@ def _test_defaults(brokers: int) -> dict[str, object]:
         # A killed broker is noticed, and may come back, after this time instead of 9 s.
         "broker.session.timeout.ms": 4000,
         "broker.heartbeat.interval.ms": 500,
+        # An idle quorum would write, replicate and flush a record without content twice a second.
+        "metadata.max.idle.interval.ms": 0,
         # The default of 128 MiB is half of the heap.
         "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
     }

@@ -15,7 +15,7 @@ from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution, KafkaUnavailableError
 from aioproducer.testing.kerberos import KerberosRealm, KerberosUnavailableError
 from aioproducer.testing.oauth2_server import OAuth2Server
-from tests.kafka.conftest import keep_logs, say_that_there_is_no_kafka
+from tests.kafka.conftest import IDLE, keep_logs, say_that_there_is_no_kafka
 from tests.kafka.logins import java_options
 from tests.kafka.sasl_wire import log_in
 from tests.kafka.secured.secured_kafka import (
@@ -64,7 +64,7 @@ def world(
     failed_before = request.session.testsfailed
     with KafkaCluster(
         listeners=listeners(),
-        config=broker_settings(authority, realm, oauth2_server),
+        config=broker_settings(authority, realm, oauth2_server) | IDLE,
         format_options=("--add-scram", "SCRAM-SHA-512=[name=bob,password=bob-secret]"),
         jvm_options=(
             *DEFAULT_JVM_OPTIONS,
