@@ -27,7 +27,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests confluent-tests soak \
+.PHONY: help env spark demo collect test test-kafka test-spark matrix aiokafka-tests confluent-tests soak \
 	spark-newest soak-without-servers soak-with-servers pure eager lint check wheel \
 	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql \
 	release-check sanitize clean
@@ -81,6 +81,9 @@ endef
 
 demo: $(FOR_DEMO) ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
 	"$(<D)/bin/python" examples/demo.py
+
+collect: spark ## Import all tests once, or each process of a first run compiles them itself
+	-@"$(BIN)/python" -m pytest --collect-only --quiet --quiet > /dev/null
 
 test: spark pure eager ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
 	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE) \
