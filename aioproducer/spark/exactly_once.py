@@ -5,7 +5,9 @@ Spark runs these steps in processes of their own, between which only their resul
 1. :func:`begin` runs where the write is planned. It gets a new epoch for the sink's id, which
    fences writers of an older plan. Then it reads the *marker*, the offset of group ``sink.id``: the
    id of the batch that is to come next.
-2. The tasks write into the transaction, each Kafka partition from only one task.
+2. The tasks write into the transaction, each Kafka partition from only one task. The first attempt
+   of each task writes. Any later one is refused (:meth:`TaskFailure.of_attempt`), or found by its
+   sequence numbers (:class:`TaskPartitions`).
 3. :func:`commit` adds the next marker and commits, so rows and marker become visible together.
 
 A batch that comes again after its commit finds its marker and writes nothing.
@@ -24,6 +26,10 @@ from functools import wraps
 from time import monotonic
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aioproducer.engine.records.arrow import murmur2_partitions
 from aioproducer.errors import (
     DuplicateSequenceNumberError,
     GroupAuthorizationFailedError,
@@ -43,6 +49,7 @@ from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.report import WriteReport
+from aioproducer.spark.rows import row_numbers
 from aioproducer.sync import Producer
 
 logger = plain_logger(__name__)
@@ -99,6 +106,23 @@ class TaskFailure:
     def of(cls, task: int, error: BaseException) -> TaskFailure:
         """``error``: what ended the task number ``task``."""
         return cls(f"task {task}: {reason_of(error)}", kind_of(error))
+
+    @classmethod
+    def of_attempt(cls, task: int, number: int) -> TaskFailure | None:
+        """The reason that an attempt of a task may not write; None: it is the first one.
+
+        ``number``: of the attempt, from 0 on. If Spark runs a whole stage again, it begins at 0
+        again, and :class:`TaskPartitions` tells the attempts apart.
+        """
+        if not number:
+            return None
+        return cls(
+            f"task {task} runs again (attempt {number}): its first attempt failed or was lost, or "
+            "spark.speculation, which must be off, has started a copy. Brokers would take its rows "
+            "for duplicates of the first attempt's. For the cause look for "
+            f"'Lost task {task}.0' in the driver's log",
+            FailureKind.RETRIABLE,
+        )
 
 
 def kind_of(error: BaseException) -> FailureKind:
@@ -214,6 +238,78 @@ class Begun:
                 f"{older}"
             )
         return batch.number < self.next_batch
+
+
+_LONGEST_START: Final = 61
+"""The most rows of a first batch. A prime, as attempts are numbered through all tasks; with fewer
+rows, fewer attempts can be told apart."""
+
+
+class TaskPartitions:
+    """The partitions of one attempt of a task. Each only takes rows of this attempt.
+
+    All tasks write with one producer id and epoch, each from sequence number 0 on. When Spark runs
+    a task again, a broker would take a batch with the numbers of an earlier one for a repetition of
+    it, and drop it. So the first batch of a partition has a number of rows that tells attempts
+    apart: the broker finds that of another attempt to be out of order, and the write fails, as it
+    must. Spark itself does not tell when it runs a stage again.
+
+    ``task``: its number in the write. ``shift``: by how many partitions rows without a key move
+    from one write to the next. ``attempt``: a number that no other attempt of any task has.
+    """
+
+    def __init__(self, task: int, shift: int, attempt: int) -> None:
+        self._task = task
+        self._shift = shift
+        self._attempt = attempt
+        self.begun: set[TopicPartition] = set()
+        """The partitions that rows were sent to; what became of them is not known here."""
+
+    def parts(
+        self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """``rows`` with a partition each, to be sent one part after the other.
+
+        Raises:
+            IllegalStateError: rows without a key, and there are more tasks than partitions.
+        """
+        rows = self._placed(topic, rows, partitions)
+        column = rows.column("partition")
+        starts = []
+        for partition in pc.unique(column).to_pylist():
+            place = TopicPartition(topic, partition)
+            if place not in self.begun:
+                self.begun.add(place)
+                its = pc.indices_nonzero(pc.equal(column, partition))
+                starts.append(its[: 1 + self._attempt % min(len(its), _LONGEST_START)])
+        if starts:
+            first = pa.concat_arrays(starts)
+            yield rows.take(first)
+            rows = rows.filter(pc.invert(pc.is_in(row_numbers(rows), first)))
+        if len(rows):
+            yield rows
+
+    def _placed(
+        self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int]
+    ) -> pa.RecordBatch:
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        column = columns.get("partition", pa.nulls(len(rows), pa.int32()))
+        if column.null_count and "key" in columns:
+            column = pc.coalesce(column, murmur2_partitions(columns["key"], len(partitions)))
+        if column.null_count:
+            column = pc.fill_null(column, pa.scalar(self.free(topic, partitions), pa.int32()))
+        return pa.RecordBatch.from_pydict(columns | {"partition": column})
+
+    def free(self, topic: str, partitions: Sequence[int]) -> int:
+        """The partition for rows that may go anywhere; no other task takes it for them."""
+        count = len(partitions)
+        if self._task >= count:
+            raise IllegalStateError(
+                f"task {self._task} has rows without a key, and {topic!r} has "
+                f"{counted(count, 'partition')}. With exactly_once each partition can only get "
+                f"rows from one task: use df.coalesce({count})"
+            )
+        return partitions[(self._task + self._shift) % count]
 
 
 def _writer(query: str) -> str:

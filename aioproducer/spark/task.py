@@ -34,10 +34,10 @@ from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.spark.exactly_once import (
     Batch,
     Begun,
-    FailureKind,
     RowsNotWrittenError,
     TaskFailure,
     TaskOutcome,
+    TaskPartitions,
     abort,
     named,
     names_permissions,
@@ -49,7 +49,6 @@ from aioproducer.spark.producer_pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.rows import (
     NO_TOPIC,
-    TaskPartitions,
     as_bytes,
     by_topic,
     encoded,
@@ -391,15 +390,8 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
             return TaskOutcome(
                 RowWriter(pooled, plan, None, attempt.batch).write(rows), None, attempt.batch
             )
-    if attempt.number > 0:
+    if (failure := TaskFailure.of_attempt(attempt.task, attempt.number)) is not None:
         _read_on(rows)  # an error of the query itself comes again, and is the reason
-        failure = TaskFailure(
-            f"task {attempt.task} runs again (attempt {attempt.number}): its first attempt failed "
-            "or was lost, or spark.speculation, which must be off, has started a copy. Brokers "
-            "would take its rows for duplicates of the first attempt's. For the cause look for "
-            f"'Lost task {attempt.task}.0' in the driver's log",
-            FailureKind.RETRIABLE,
-        )
         return TaskOutcome(WriteReport(), begun, attempt.batch, failure)
     # Epochs of version 2 grow by two for each transaction.
     write = begun.handle.epoch // begun.handle.version

@@ -30,10 +30,9 @@ from aioproducer.spark import (
     repartition_by_key,
     run_stream,
 )
-from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, commit
+from aioproducer.spark.exactly_once import Batch, TaskOutcome, TaskPartitions, abort, begin, commit
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.rows import TaskPartitions
 from aioproducer.spark.task import BATCH, RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.transactional import nothing_is_open, read, topics, visible

@@ -15,10 +15,10 @@ from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import IllegalStateError, SerializationError
 from aioproducer.failed_records import ERROR_MESSAGE, DeadLetter
 from aioproducer.model import ConsumerRecord
-from aioproducer.spark.exactly_once import Batch
+from aioproducer.spark.exactly_once import Batch, TaskPartitions
 from aioproducer.spark.plan import SinkPlan, plan_write
 from aioproducer.spark.planning import plan_sink
-from aioproducer.spark.rows import TaskPartitions, by_topic, too_large
+from aioproducer.spark.rows import by_topic, too_large
 from aioproducer.spark.task import BATCH, QUERY_ID, DeadLetters, Letters, letters_batch
 
 
