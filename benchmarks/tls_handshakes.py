@@ -148,8 +148,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as directory:
         keystore = str(authority.issue("broker").write(Path(directory, "server.pem")))
         own = str(authority.issue("client").write(Path(directory, "client.pem")))
-        trusting = TlsOptions(truststore_certificates=authority.pem)
-        both = TlsOptions(truststore_certificates=authority.pem, keystore_location=own)
+        trusting = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
+        both = TlsOptions(
+            truststore_type="PEM", truststore_certificates=authority.pem, keystore_location=own
+        )
         made = {"own truststore": trusting, "client certificate": both, "system's": TlsOptions()}
         rows = [*contexts_made(made)]
         get, get_both = TlsContexts(trusting).get, TlsContexts(both).get

@@ -132,7 +132,8 @@ class TlsOptions:
     """The values of Kafka's options without their ``ssl.``, and ``context``, the user's own.
 
     The type ``JKS``, Kafka's default, means: see what the file is, PEM or PKCS#12. (A JKS file is
-    refused, with the command that converts it.) PEM texts may be on one line, as Kafka writes them.
+    refused, with the command that converts it.) PEM texts need the type ``PEM``, as in Java, and
+    may be on one line, as Kafka writes them.
 
     Raises:
         ConfigError: options contradict each other, or have no meaning here.
@@ -241,9 +242,11 @@ class TlsOptions:
                 given, missing = missing, given
             raise ConfigError(f"{given} also needs {missing}")
         if key is not None and location is not None:
-            raise ConfigError("ssl_keystore_location and ssl_keystore_key exclude each other")
-        if key is not None and self.keystore_type == "PKCS12":
-            raise ConfigError("ssl_keystore_key is PEM, but ssl_keystore_type='PKCS12'")
+            raise ConfigError(
+                "ssl_keystore_location and ssl_keystore_key: give the file or the text"
+            )
+        if key is not None and self.keystore_type != "PEM":
+            raise ConfigError("ssl_keystore_key is PEM text: set ssl_keystore_type='PEM'")
         if self.keystore_password is not None and key is not None:
             raise ConfigError(
                 "ssl_keystore_password does not apply to ssl_keystore_key: the "
@@ -261,10 +264,12 @@ class TlsOptions:
         texts = self.truststore_certificates is not None
         if texts and self.truststore_location is not None:
             raise ConfigError(
-                "ssl_truststore_location and ssl_truststore_certificates exclude each other"
+                "ssl_truststore_location and ssl_truststore_certificates: give the file or the text"
             )
-        if texts and self.truststore_type == "PKCS12":
-            raise ConfigError("ssl_truststore_certificates are PEM: remove ssl_truststore_type")
+        if texts and self.truststore_type != "PEM":
+            raise ConfigError(
+                "ssl_truststore_certificates is PEM text: set ssl_truststore_type='PEM'"
+            )
         if self.truststore_password is not None and self.truststore_location is None:
             raise ConfigError("ssl_truststore_password is set, but no ssl_truststore_location")
 

@@ -42,7 +42,6 @@ _SASL: Final = tuple(
 _STORE_TYPES: Final = ("ssl_truststore_type", "ssl_keystore_type")
 _TRUSTSTORE: Final = tuple(name for name in _TLS if name.startswith("ssl_truststore_"))
 """What the request for a token takes of the options for TLS."""
-_TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
 
 _EVENT_HUBS_REQUEST: Final = 1_046_528
 """Event Hubs closes the connection of a request from this size on; 1,000,000 is recommended."""
@@ -221,24 +220,20 @@ def _settle_security(config: OptionTable) -> Iterator[tuple[str, object]]:
     """
     _check_tls(config)
     _warn_for_event_hubs(config)
-    with_login = config.security_protocol.startswith("SASL_")
-    jaas = None
-    if with_login or config.sasl_jaas_config is not None:
-        from aioproducer.auth.jaas import LoginSources
-
-        sources = LoginSources(config)
-        jaas = sources.jaas
-    _warn_of_odd_secrets(config, jaas)
-    if not with_login:
+    if not config.security_protocol.startswith("SASL_"):
         _check_unencrypted(config, ())
         for name in _set_of(config, _SASL):
             raise ConfigError(
                 f"{name} needs a security_protocol with a login, 'SASL_SSL' (or 'SASL_PLAINTEXT'"
                 f" inside a trusted network), not {config.security_protocol!r}"
             )
+        _warn_of_odd_secrets(config, None)
         return
+    from aioproducer.auth.jaas import LoginSources
     from aioproducer.config.login import mechanism_name_of, read_login
 
+    sources = LoginSources(config)
+    _warn_of_odd_secrets(config, sources.jaas)
     mechanism = mechanism_name_of(config, sources)
     login = read_login(mechanism, config, sources)
     _check_unencrypted(config, _TRUSTSTORE if login.asks_over_https else ())
@@ -250,6 +245,15 @@ def _settle_security(config: OptionTable) -> Iterator[tuple[str, object]]:
 def _set_of(config: OptionTable, names: tuple[str, ...]) -> list[str]:
     """The options in ``names`` that were given a value; None is no value."""
     return [name for name in names if name in config.given and getattr(config, name) is not None]
+
+
+def _check_tls(config: OptionTable) -> None:
+    """Raise the error of ``TlsOptions`` for connections, or for the request for a token."""
+    protocol = config.security_protocol
+    if protocol.endswith("SSL") or (protocol != "PLAINTEXT" and _set_of(config, _TRUSTSTORE)):
+        from aioproducer.config.login import check_tls
+
+        check_tls(config)
 
 
 def _check_unencrypted(config: OptionTable, of_login: tuple[str, ...]) -> None:
@@ -274,49 +278,6 @@ def _check_unencrypted(config: OptionTable, of_login: tuple[str, ...]) -> None:
             f"{', '.join(given)}: security_protocol={config.security_protocol!r} sends everything "
             f"in the clear; set security_protocol={secured!r}, or remove these options"
         )
-
-
-def _check_tls(config: OptionTable) -> None:
-    given = _set_of(config, _TLS)
-    if config.ssl_context is not None:
-        for name in given:
-            if name != "ssl_context":
-                raise ConfigError(
-                    f"ssl_context and {name}: configure the context itself, and remove {name}"
-                )
-    for name in config.ssl_enabled_protocols:
-        if name not in _TLS_VERSIONS:
-            raise ConfigError(
-                f"ssl_enabled_protocols has {name!r}; use TLSv1.2 and TLSv1.3, because older "
-                "versions are insecure"
-            )
-    if not config.ssl_enabled_protocols:
-        raise ConfigError("ssl_enabled_protocols is empty; use TLSv1.2 and TLSv1.3")
-    _check_stores(config)
-
-
-def _check_stores(config: OptionTable) -> None:
-    for texts, store in (
-        (("ssl_truststore_certificates",), "truststore"),
-        (("ssl_keystore_key", "ssl_keystore_certificate_chain"), "keystore"),
-    ):
-        given = [name for name in texts if getattr(config, name) is not None]
-        if not given:
-            continue
-        for name in texts:
-            if name not in given:
-                raise ConfigError(f"{given[0]} also needs {name}")
-        if getattr(config, f"ssl_{store}_location") is not None:
-            raise ConfigError(f"ssl_{store}_location and {given[0]}: give the file or the text")
-        if getattr(config, f"ssl_{store}_password") is not None:
-            advice = (
-                ""
-                if store == "truststore"
-                else "; the password of an encrypted key is ssl_key_password"
-            )
-            raise ConfigError(f"ssl_{store}_password is not for PEM text ({given[0]}){advice}")
-        if getattr(config, f"ssl_{store}_type") != "PEM":
-            raise ConfigError(f"{given[0]} is PEM text: set ssl_{store}_type='PEM'")
 
 
 def _warn_of_readable_login(config: OptionTable, mechanism: str) -> None:

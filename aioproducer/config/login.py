@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from aioproducer.auth.tls import TlsContexts
     from aioproducer.config import ProducerConfig
 
-__all__ = ["loads_of", "login_of", "mechanism_name_of", "mechanism_of", "read_login", "tls_of"]
+__all__ = [
+    "check_tls",
+    "loads_of",
+    "login_of",
+    "mechanism_name_of",
+    "mechanism_of",
+    "read_login",
+    "tls_of",
+]
 
 _KAFKA: Final = "org.apache.kafka.common.security"
 _LOGIN_CLASSES: Final = (
@@ -112,6 +120,13 @@ def loads_of(config: ProducerConfig) -> tuple[Callable[[], None], ...]:
     """The imports of libraries that the login of ``config`` calls."""
     login = login_of(config)
     return () if login is None else login.loads
+
+
+def check_tls(config: OptionTable) -> None:
+    """Raise ConfigError if options of TLS contradict each other; no file is read."""
+    from aioproducer.auth.tls import TlsOptions
+
+    TlsOptions.of(config)
 
 
 def tls_of(config: ProducerConfig) -> TlsContexts | None:

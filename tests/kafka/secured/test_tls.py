@@ -99,7 +99,9 @@ async def ask(
 
 def options(authority: Authority, client: Certificate | None = None, **others: str) -> TlsOptions:
     return TlsOptions(
+        truststore_type="PEM",
         truststore_certificates=authority.pem,
+        keystore_type="PEM",
         keystore_key=None if client is None else Secret(client.key_pem()),
         keystore_certificate_chain=None if client is None else client.chain_pem,
         enabled_protocols=(others.get("version", "TLSv1.3"),),

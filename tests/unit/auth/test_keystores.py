@@ -114,6 +114,7 @@ KEYSTORES: dict[str, Callable[[Path, Certificate], dict[str, Any]]] = {
         "keystore_certificate_chain": client.chain_pem.replace("\n", "\\n"),
     },
     "encrypted text": lambda _, client: {
+        "keystore_type": "PEM",
         "keystore_key": Secret(client.key_pem(PASSWORD).replace("\n", "\\n")),
         "keystore_certificate_chain": client.chain_pem,
         "key_password": Secret(PASSWORD),
@@ -153,7 +154,9 @@ async def test_every_form_of_a_keystore_logs_in(
         monkeypatch.setattr(tls, "_IN_MEMORY", str(tmp_path))
     client = Authority("Between", under=authority).issue("client-7")
     options = TlsOptions(
-        truststore_certificates=authority.pem, **KEYSTORES[form](tmp_path / "store", client)
+        truststore_type="PEM",
+        truststore_certificates=authority.pem,
+        **KEYSTORES[form](tmp_path / "store", client),
     )
     with our_server as server:
         assert await talk(server, options) == b"ping"
@@ -177,7 +180,9 @@ def test_a_key_in_a_file_is_there_for_a_moment_and_for_this_user_alone(
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
     make_context(
         TlsOptions(
-            keystore_key=Secret(client.key_pem()), keystore_certificate_chain=client.chain_pem
+            keystore_type="PEM",
+            keystore_key=Secret(client.key_pem()),
+            keystore_certificate_chain=client.chain_pem,
         )
     )
     assert seen == [(tmp_path, 0o600)]
@@ -185,7 +190,9 @@ def test_a_key_in_a_file_is_there_for_a_moment_and_for_this_user_alone(
 
 
 def texts(key: str, chain: str, **others: Any) -> TlsOptions:
-    return TlsOptions(keystore_key=Secret(key), keystore_certificate_chain=chain, **others)
+    return TlsOptions(
+        keystore_type="PEM", keystore_key=Secret(key), keystore_certificate_chain=chain, **others
+    )
 
 
 def test_keys_that_can_not_be_used(client: Certificate, broker: Certificate) -> None:
@@ -322,6 +329,7 @@ async def test_the_command_that_converts_a_keystore_of_java(
     assert command[-2:] == ["-deststoretype", "PKCS12"]
     keytool(*command[1:], *passwords)
     options = TlsOptions(
+        truststore_type="PEM",
         truststore_certificates=authority.pem,
         keystore_location=str(store.with_suffix(".p12")),
         keystore_password=Secret(PASSWORD),

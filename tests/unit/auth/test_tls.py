@@ -48,7 +48,7 @@ SECRET = Secret("geheim-1")
                 "keystore_certificate_chain": "x",
                 "keystore_location": "a.pem",
             },
-            "ssl_keystore_location and ssl_keystore_key exclude each other",
+            "ssl_keystore_location and ssl_keystore_key: give the file or the text",
         ),
         (
             {
@@ -56,26 +56,29 @@ SECRET = Secret("geheim-1")
                 "keystore_certificate_chain": "x",
                 "keystore_type": "PKCS12",
             },
-            "ssl_keystore_key is PEM, but ssl_keystore_type='PKCS12'",
+            "ssl_keystore_key is PEM text: set ssl_keystore_type='PEM'",
         ),
         (
             {
                 "keystore_key": SECRET,
                 "keystore_certificate_chain": "x",
+                "keystore_type": "PEM",
                 "keystore_password": SECRET,
             },
-            "ssl_key_password",
+            "ssl_keystore_password does not apply to ssl_keystore_key: the password of an "
+            "encrypted key is ssl_key_password",
         ),
         ({"keystore_password": SECRET}, "ssl_keystore_password is set, but there is no key"),
         ({"key_password": SECRET}, "ssl_key_password is set, but there is no key"),
         (
             {"truststore_location": "a", "truststore_certificates": "x"},
-            "ssl_truststore_location and ssl_truststore_certificates exclude each other",
+            "ssl_truststore_location and ssl_truststore_certificates: give the file or the text",
         ),
         (
             {"truststore_type": "PKCS12", "truststore_certificates": "x"},
-            "ssl_truststore_certificates are PEM",
+            "ssl_truststore_certificates is PEM text: set ssl_truststore_type='PEM'",
         ),
+        ({"truststore_certificates": "x"}, "PEM text: set ssl_truststore_type='PEM'"),
         ({"truststore_password": SECRET}, "but no ssl_truststore_location"),
         (
             {"endpoint_identification_algorithm": "LDAPS"},
@@ -118,9 +121,11 @@ def test_a_context_of_ones_own_stands_alone() -> None:
 
 def test_nothing_secret_is_shown() -> None:
     options = TlsOptions(
+        keystore_type="PEM",
         keystore_key=SECRET,
         keystore_certificate_chain="geheim-2",
         key_password=Secret("geheim-3"),
+        truststore_type="PEM",
         truststore_certificates="geheim-4",
     )
     assert "geheim" not in repr(options)

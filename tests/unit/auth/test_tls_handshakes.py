@@ -38,7 +38,9 @@ def version(request: pytest.FixtureRequest) -> ssl.TLSVersion:
 
 def with_identity(authority: Authority, client: Certificate) -> TlsOptions:
     return TlsOptions(
+        truststore_type="PEM",
         truststore_certificates=authority.pem,
+        keystore_type="PEM",
         keystore_key=Secret(client.key_pem()),
         keystore_certificate_chain=client.chain_pem,
     )
@@ -56,7 +58,7 @@ async def test_a_name_or_an_address_is_verified(
     asked: str | None,
 ) -> None:
     with TlsServer(broker.server_context(version=version)) as server:
-        options = TlsOptions(truststore_certificates=authority.pem)
+        options = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
         assert await talk(server, options, host=host) == b"ping"
         assert server.names == [asked]
 
@@ -67,7 +69,7 @@ async def test_a_host_without_a_name_is_refused_before_a_byte_is_sent(
     authority: Authority, host: str, own_context: bool
 ) -> None:
     """asyncio takes an empty name for none, and then every certificate of the authority will do."""
-    options = TlsOptions(truststore_certificates=authority.pem)
+    options = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
     if own_context:
         options = TlsOptions(context=ssl.create_default_context(cadata=authority.pem))
 
@@ -103,7 +105,7 @@ async def test_what_is_in_the_truststore_is_trusted_though_it_is_no_root(
     own = Certificate(certificate.certificate, certificate.key).chain_pem
     with TlsServer(certificate.server_context(version=version)) as server:
         for trusted in (between.pem, own):
-            options = TlsOptions(truststore_certificates=trusted)
+            options = TlsOptions(truststore_type="PEM", truststore_certificates=trusted)
             assert await talk(server, options) == b"ping"
 
 
@@ -175,7 +177,7 @@ async def test_a_certificate_of_a_broker_that_is_refused(
 ) -> None:
     make, host, said = BROKERS[case]
     with TlsServer(make(authority, stranger).server_context(version=version)) as server:
-        options = TlsOptions(truststore_certificates=authority.pem)
+        options = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
         with pytest.raises(SslAuthenticationError, match=f"^{re.escape(PEER)}: .*({said})"):
             await talk(server, options, host=host)
 
@@ -184,7 +186,9 @@ async def test_any_host_is_accepted_if_the_user_says_so_but_no_other_authority(
     authority: Authority, stranger: Authority
 ) -> None:
     options = TlsOptions(
-        truststore_certificates=authority.pem, endpoint_identification_algorithm=""
+        truststore_type="PEM",
+        truststore_certificates=authority.pem,
+        endpoint_identification_algorithm="",
     )
     with TlsServer(authority.issue(hosts=["other.example"]).server_context()) as server:
         assert await talk(server, options) == b"ping"
@@ -240,7 +244,7 @@ async def test_a_certificate_of_ours_that_the_broker_refuses(
     make, said = CLIENTS[case]
     client = make(authority, stranger)
     options = (
-        TlsOptions(truststore_certificates=authority.pem)
+        TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
         if client is None
         else with_identity(authority, client)
     )
@@ -256,13 +260,20 @@ async def test_a_revoked_certificate_is_refused_if_there_is_a_list(
     revoked, good = authority.issue(), authority.issue()
     crl = tmp_path / "revoked.pem"
     crl.write_text(authority.revoke(revoked))
-    looking = TlsOptions(truststore_certificates=authority.pem, crl_location=str(crl))
+    looking = TlsOptions(
+        truststore_type="PEM", truststore_certificates=authority.pem, crl_location=str(crl)
+    )
     with TlsServer(good.server_context(version=version)) as server:
         assert await talk(server, looking) == b"ping"
     with TlsServer(revoked.server_context(version=version)) as server:
         with pytest.raises(SslAuthenticationError, match=f"was revoked. .*{crl}"):
             await talk(server, looking)
-        assert await talk(server, TlsOptions(truststore_certificates=authority.pem)) == b"ping"
+        assert (
+            await talk(
+                server, TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
+            )
+            == b"ping"
+        )
 
 
 @pytest.mark.parametrize(
@@ -283,7 +294,9 @@ async def test_a_list_that_says_nothing_about_the_broker(
 ) -> None:
     crl = tmp_path / "revoked.pem"
     crl.write_text(make(authority, stranger))
-    options = TlsOptions(truststore_certificates=authority.pem, crl_location=str(crl))
+    options = TlsOptions(
+        truststore_type="PEM", truststore_certificates=authority.pem, crl_location=str(crl)
+    )
     with (
         TlsServer(broker.server_context()) as server,
         pytest.raises(SslAuthenticationError, match=f"ssl_crl_location='{crl}' {said}"),
@@ -296,7 +309,9 @@ async def test_certificates_beside_a_revocation_list_are_not_trusted(
 ) -> None:
     crl = tmp_path / "revoked.pem"
     crl.write_text(stranger.pem + stranger.revoke())
-    options = TlsOptions(truststore_certificates=authority.pem, crl_location=str(crl))
+    options = TlsOptions(
+        truststore_type="PEM", truststore_certificates=authority.pem, crl_location=str(crl)
+    )
     with (
         TlsServer(stranger.issue().server_context()) as server,
         pytest.raises(SslAuthenticationError, match="isn't trusted here"),
@@ -308,7 +323,9 @@ async def test_no_version_in_common(
     authority: Authority, broker: Certificate, version: ssl.TLSVersion
 ) -> None:
     (other,) = (name for each, name in NAMES.items() if each is not version)
-    options = TlsOptions(truststore_certificates=authority.pem, enabled_protocols=(other,))
+    options = TlsOptions(
+        truststore_type="PEM", truststore_certificates=authority.pem, enabled_protocols=(other,)
+    )
     with (
         TlsServer(broker.server_context(version=version)) as server,
         pytest.raises(
@@ -323,7 +340,9 @@ async def test_no_cipher_suite_in_common(authority: Authority, broker: Certifica
     context = broker.server_context(version=ssl.TLSVersion.TLSv1_2)
     context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
     fitting, other = (
-        TlsOptions(truststore_certificates=authority.pem, cipher_suites=(suite,))
+        TlsOptions(
+            truststore_type="PEM", truststore_certificates=authority.pem, cipher_suites=(suite,)
+        )
         for suite in (
             "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
             "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
@@ -343,11 +362,15 @@ async def test_suites_of_tls_1_3_that_were_not_chosen_are_refused(
     """OpenSSL's server takes the client's first one, AES with 256 bits."""
     with TlsServer(broker.server_context(version=ssl.TLSVersion.TLSv1_3)) as server:
         good = TlsOptions(
-            truststore_certificates=authority.pem, cipher_suites=("TLS_AES_256_GCM_SHA384",)
+            truststore_type="PEM",
+            truststore_certificates=authority.pem,
+            cipher_suites=("TLS_AES_256_GCM_SHA384",),
         )
         assert await talk(server, good) == b"ping"
         other = TlsOptions(
-            truststore_certificates=authority.pem, cipher_suites=("TLS_AES_128_GCM_SHA256",)
+            truststore_type="PEM",
+            truststore_certificates=authority.pem,
+            cipher_suites=("TLS_AES_128_GCM_SHA256",),
         )
         with pytest.raises(
             SslAuthenticationError,
@@ -411,13 +434,13 @@ async def test_peers_that_do_not_shake_hands(
     kind: type[Exception],
     said: str,
 ) -> None:
-    options = TlsOptions(truststore_certificates=authority.pem)
+    options = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
     with ServerThread(serve) as server, pytest.raises(kind, match=said):
         await talk(server, options)
 
 
 async def test_a_handshake_that_does_not_end_is_given_up(authority: Authority) -> None:
-    options = TlsOptions(truststore_certificates=authority.pem)
+    options = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
     with (
         ServerThread(is_silent) as server,
         pytest.raises(
@@ -440,7 +463,7 @@ async def test_a_broker_that_closes_after_the_handshake(
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
-    options = TlsOptions(truststore_certificates=authority.pem)
+    options = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
     with (
         ServerThread(shakes_hands_and_resets) as server,
         pytest.raises(
@@ -473,7 +496,9 @@ def test_the_same_on_uvloop(
 ) -> None:
     """Its TLS is other code than asyncio's."""
     suites = ("TLS_AES_128_GCM_SHA256",) if serve == "another suite" else ()
-    options = TlsOptions(truststore_certificates=authority.pem, cipher_suites=suites)
+    options = TlsOptions(
+        truststore_type="PEM", truststore_certificates=authority.pem, cipher_suites=suites
+    )
     certificate = authority.issue(hosts=["other"]) if serve == "another host" else broker
     trusts = authority if serve == "no client certificate" else None
     server = (
@@ -511,7 +536,7 @@ async def test_certificates_that_follow_no_rfc_to_the_letter_are_for_contexts_th
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
     lenient = ssl.create_default_context(cadata=authority.pem)
     lenient.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    ours = TlsOptions(truststore_certificates=authority.pem)
+    ours = TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem)
     with TlsServer(broker.server_context()) as server:
         for options in (TlsOptions(context=strict), ours):
             assert await talk(server, options) == b"ping"
@@ -539,9 +564,15 @@ async def test_a_certificate_that_names_its_host_in_its_subject_alone_is_refused
         with pytest.raises(
             SslAuthenticationError, match=r"does not name the host .*subjectAltName \(the subject"
         ):
-            await talk(server, TlsOptions(truststore_certificates=authority.pem), host=host)
+            await talk(
+                server,
+                TlsOptions(truststore_type="PEM", truststore_certificates=authority.pem),
+                host=host,
+            )
         any_host = TlsOptions(
-            truststore_certificates=authority.pem, endpoint_identification_algorithm=""
+            truststore_type="PEM",
+            truststore_certificates=authority.pem,
+            endpoint_identification_algorithm="",
         )
         assert await talk(server, any_host, host=host) == b"ping"
 

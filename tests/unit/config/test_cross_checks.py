@@ -222,8 +222,11 @@ def test_a_login_needs_its_protocol(protocol: str, options: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"ssl_enabled_protocols": "TLSv1.1"}, "ssl_enabled_protocols has 'TLSv1.1'; use TLSv1.2"),
-        ({"ssl_enabled_protocols": ""}, "ssl_enabled_protocols is empty"),
+        (
+            {"ssl_enabled_protocols": "TLSv1.1"},
+            "TLSv1.1 is insecure and not supported: use TLSv1.2",
+        ),
+        ({"ssl_enabled_protocols": ""}, "no TLS version is left: ssl_enabled_protocols"),
         ({"ssl_truststore_certificates": PEM}, "PEM text: set ssl_truststore_type='PEM'"),
         (
             {"ssl_keystore_key": "hunter2", "ssl_keystore_type": "PEM"},
@@ -248,7 +251,7 @@ def test_a_login_needs_its_protocol(protocol: str, options: dict[str, Any]) -> N
                 "ssl_keystore_type": "PEM",
                 "ssl_keystore_password": "hunter2",
             },
-            "ssl_keystore_password is not for PEM text .* the password of an "
+            "ssl_keystore_password does not apply to ssl_keystore_key: the password of an "
             "encrypted key is ssl_key_password",
         ),
     ],
@@ -265,7 +268,7 @@ def test_a_context_of_the_users_stands_alone() -> None:
     context = ssl.create_default_context()
     assert config(security_protocol="SSL", ssl_context=context).ssl_context is context
     with pytest.raises(
-        ConfigError, match=r"^ssl_context and ssl_crl_location: configure the context"
+        ConfigError, match=r"^configure ssl_context itself, .* the options ssl_crl_location$"
     ):
         config(security_protocol="SSL", ssl_context=context, ssl_crl_location="/crl.pem")
 
@@ -285,7 +288,7 @@ def test_tls_options_without_tls_are_refused(
 ) -> None:
     """Whoever sets them believes that the connections are encrypted."""
     options: dict[str, Any] = {
-        "ssl_truststore_location": "/ca.pem",
+        "ssl_keystore_location": "/key.pem",
         "ssl_key_password": "hunter2",
     }
     login: dict[str, Any] = {"bootstrap_servers": "localhost:1"}
@@ -294,7 +297,7 @@ def test_tls_options_without_tls_are_refused(
     with pytest.raises(ConfigError) as caught:
         config(security_protocol=protocol, **login, **options)
     assert str(caught.value) == (
-        f"ssl_truststore_location, ssl_key_password: security_protocol={protocol!r} sends "
+        f"ssl_keystore_location, ssl_key_password: security_protocol={protocol!r} sends "
         f"everything in the clear; set security_protocol={secured!r}, or remove these options"
     )
     assert not warnings(caplog, security_protocol=secured, **login, **options)

@@ -321,7 +321,8 @@ def test_a_plain_value_takes_the_place_of_a_reference(monkeypatch: pytest.Monkey
         ({"sasl_password": "hunter2"}, ("sasl_password",)),
         ({"sasl_password": Secret("hunter2")}, ("sasl_password",)),
         ({"sasl_password": "${env:P}"}, ()),
-        ({"sasl_password": "hunter2", "ssl_truststore_password": "x"},
+        ({"sasl_password": "hunter2", "ssl_truststore_location": "/ca.p12",
+          "ssl_truststore_password": "x"},
          ("ssl_truststore_password", "sasl_password")),
         ({"sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";'},
          ("sasl_jaas_config",)),
@@ -628,7 +629,8 @@ def test_other_libraries_options_have_no_placeholders() -> None:
     assert (taken.client_id, taken.sasl_username) == (literal, literal)
     assert taken.sasl_password == Secret(literal)
     given = {"client.id": literal, "transactional.id": literal, "ssl.key.password": literal}
-    config = settings_of({**given, "security.protocol": "ssl"}).config
+    secured = {"security.protocol": "ssl", "ssl.keystore.location": "/key.p12"}
+    config = settings_of({**given, **secured}).config
     assert (config.client_id, config.transactional_id) == (literal, literal)
     assert config.ssl_key_password == Secret(literal)
     assert READ.get() == []

@@ -231,6 +231,7 @@ def test_a_property_s_placeholder_without_provider_is_warned_of_once(
     properties = {
         "bootstrap.servers": "a:1",
         "security.protocol": "SSL",
+        "ssl.keystore.location": "/key.pem",
         "ssl.key.password": "${env:NAME}",
     }
     ProducerConfig.from_properties(properties)

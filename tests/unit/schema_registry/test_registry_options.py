@@ -145,6 +145,7 @@ async def test_tls_with_certificates_of_both_sides(store: str, tmp_path: Path) -
         properties = {
             f"{prefix}keystore.location": str(tmp_path / "key.p12"),
             f"{prefix}keystore.password": "s3cr3t",
+            f"{prefix}truststore.type": "PEM",
             f"{prefix}truststore.certificates": authority.pem,
         }
     elif store == "PEM text":
