@@ -30,6 +30,7 @@ __all__ = [
     "proxy_of",
     "resolved_at_proxy",
     "settle",
+    "unused_rack",
 ]
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
@@ -110,6 +111,13 @@ def _warn_without_effect(config: OptionTable) -> None:
         lower, upper = getattr(config, base), getattr(config, bound)
         if lower > upper:
             _logger.warning("%s=%d is above %s=%d, which is used", base, lower, bound, upper)
+
+
+def unused_rack(config: OptionTable) -> str | None:
+    """The warning to a producer that does not use its ``client_rack``; consumers use theirs."""
+    if not config.client_rack or config.partitioner_rack_aware:
+        return None
+    return "client_rack has no effect on a producer: partitioner_rack_aware is not set"
 
 
 def _check_proxy(config: OptionTable) -> None:

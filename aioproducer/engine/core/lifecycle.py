@@ -12,6 +12,7 @@ from os import path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.cross_checks import unused_rack
 from aioproducer.engine.accumulator import TopicOutcomes
 from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.errors import (
@@ -223,10 +224,8 @@ class LifeLog:
 
             if not is_compiled() and (warning := uncompiled_warning()) is not None:
                 logger.warning("%s", warning)
-            if config.client_rack and not config.partitioner_rack_aware:
-                logger.warning(
-                    "client_rack has no effect on a producer: partitioner_rack_aware is not set"
-                )
+            if (warning := unused_rack(config)) is not None:
+                logger.warning("%s", warning)
 
     def closed(self, outcomes: TopicOutcomes, undelivered: int) -> None:
         """All parts have ended; ``undelivered`` records were given up."""
