@@ -352,7 +352,7 @@ class Connection:
         if isinstance(error, ProtocolError):
             return ProtocolError(f"{node}: {error}")
         when = ""
-        if is_hang_up(error) and self._is_login_missing:
+        if is_hang_up(error) and self.is_login_missing:
             protocol = "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
             when = (
                 " instead of answering the first request. If this port requires a login, set "
@@ -367,7 +367,7 @@ class Connection:
         return BrokerConnectionError(f"{node} closed the connection{when}")
 
     @property
-    def _is_login_missing(self) -> bool:
+    def is_login_missing(self) -> bool:
         """True if there was no login, and the first request after the set-up has no answer: brokers
         that want a login tell their versions, and hang up at anything else."""
         if self._settings.mechanism is not None or not self.phase.was_ready or not self.in_flight:

@@ -272,8 +272,9 @@ class ConnectionLog:
                 **_place(node),
             )
             return
+        level = logging.INFO if lost else logging.DEBUG
         logger.repeated(
-            logging.INFO if lost else logging.DEBUG,
+            logging.WARNING if connection.is_login_missing else level,
             ("ended", node.id),
             "Connection to %s ended with %s in flight: %s",
             node,

@@ -472,6 +472,20 @@ async def test_the_newest_features_are_kept_whichever_broker_tells_them(
     assert await tells(ONE, NO_FEATURES) == new, "it does not tell"
 
 
+@pytest.mark.parametrize("missing", [True, False])
+async def test_a_login_that_may_be_missing_is_a_warning(
+    world: ObservedClient, caplog: pytest.LogCaptureFixture, missing: bool
+) -> None:
+    """Such a connection is established each time, so no other line tells of it."""
+    caplog.set_level(logging.INFO, "aioproducer")
+    connection = await world.connected(ONE)
+    world.send(1, Ask("ask"))
+    connection.is_login_missing = missing
+    await connection.breaks()
+    [line] = [each for each in caplog.records if "1 request in flight: broken" in each.getMessage()]
+    assert line.levelno == (logging.WARNING if missing else logging.INFO)
+
+
 async def test_requests_are_logged_soon_after_the_application_wants_it(
     world: ObservedClient, caplog: pytest.LogCaptureFixture
 ) -> None:
