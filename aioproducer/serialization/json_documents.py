@@ -218,11 +218,16 @@ class JsonSerializer(Generic[T_contra]):
         """Return the JSON of ``data``. Raises TypeError or ValueError, naming the value that JSON
         can't represent."""
         kind = type(data)
-        if kind is not dict:
-            write = self._writers[kind] if kind in self._writers else self._writer(kind)
-            if write is not None:
-                return write(data)
-        return self._json.encode(data)
+        try:
+            if kind is not dict:
+                write = self._writers[kind] if kind in self._writers else self._writer(kind)
+                if write is not None:
+                    return write(data)
+            return self._json.encode(data)
+        except SerializationError as error:
+            raise SerializationError(
+                f"JsonSerializer failed on a {kind.__name__} for topic {topic!r}: {error}"
+            ) from error
 
     def _writer(self, kind: type) -> Callable[[Any], bytes] | None:
         """The way in which a class writes itself, kept for its next object; None: it has none."""
@@ -290,8 +295,8 @@ def _model_bytes(model: Any) -> bytes:
 
 def _no_form(data: Any) -> Any:
     raise SerializationError(
-        f"JSON can't represent a {type(data).__name__}: pass the serializer a default=, a function "
-        "that converts it"
+        f"JSON can't represent a {type(data).__name__}: convert it before you send it, or pass "
+        "JsonSerializer a default=, a function that converts it"
     )
 
 

@@ -503,7 +503,7 @@ async def test_every_way_of_sending(one_topic: MockCluster) -> None:
         assert report.delivered == 3
         with pytest.raises(SerializationError, match=r"LongSerializer takes an int .* not a str"):
             producer.send("orders", 1, key="1")  # type: ignore[arg-type]
-        with pytest.raises(SerializationError, match="JSON can't represent a set"):
+        with pytest.raises(SerializationError, match="'orders': JSON can't represent a set"):
             producer.send("orders", {1})
         refused = await producer.send_many("orders", [b"bytes are no JSON", 6])
         assert (refused.delivered, refused.failed) == (1, 1)
