@@ -6,7 +6,7 @@ them. The types are wider than those of ``OptionTable``: a ``str`` for a :class:
 for ``acks``. They are no strings: a TypedDict would compile each of them at the import.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from aioproducer.config.addresses import Address
@@ -315,11 +315,12 @@ _CONSUMER_OPTIONS: Final = frozenset(
 )
 
 
-def unknown_keyword(name: str) -> ConfigError:
-    """The error for a keyword that no option has."""
+def unknown_keyword(name: str, librdkafka: Container[str] = ()) -> ConfigError:
+    """The error for a keyword that no option has; ``librdkafka``: its names, to tell them."""
     java_name = name.replace("_", ".")
     known = BY_JAVA_NAME.get(java_name)
-    return _unknown(name, java_name, known.name if known else _nearest(name, OPTIONS))
+    nearest = known.name if known else _nearest(name, OPTIONS)
+    return _unknown(name, java_name, nearest, librdkafka=librdkafka)
 
 
 def unknown_property(name: str, further: Mapping[str, Option] | None = None) -> ConfigError:
@@ -339,7 +340,12 @@ def belongs_to_consumers(name: str) -> bool:
 
 
 def _unknown(
-    name: str, java_name: str, nearest: str | None, *, of_consumer: bool = False
+    name: str,
+    java_name: str,
+    nearest: str | None,
+    *,
+    of_consumer: bool = False,
+    librdkafka: Container[str] = (),
 ) -> ConfigError:
     if reason := WITHOUT_EFFECT.get(java_name):
         return ConfigError(f"option {name!r} has no effect: {reason}")
@@ -353,6 +359,8 @@ def _unknown(
     if java_name in _CONSUMER_OPTIONS and not of_consumer:
         return ConfigError(f"option {name!r} belongs to Kafka's consumer, not to the producer")
     suggestion = f"; did you mean {nearest!r}?" if nearest else ""
+    if java_name in librdkafka and java_name not in BY_JAVA_NAME:
+        suggestion = ": it is librdkafka's; ProducerConfig.from_librdkafka() reads those"
     return ConfigError(f"unknown option {name!r}{suggestion}")
 
 

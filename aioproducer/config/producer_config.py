@@ -413,7 +413,9 @@ def _refuse_unknown(names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in OPTIONS]
     if not unknown:
         return
-    first, *others = map(unknown_keyword, unknown)
+    from aioproducer.config.librdkafka import BY_NAME as LIBRDKAFKA
+
+    first, *others = (unknown_keyword(name, LIBRDKAFKA) for name in unknown)
     if others:
         first.args = (" / ".join(map(str, (first, *others))),)
     raise first

@@ -180,8 +180,9 @@ class ConsumerOptions:
         classic = self.group_protocol == "classic"
         if classic and self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
-                "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
-                "heartbeat must not end the session"
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be at most a third of "
+                f"session_timeout_ms={self.session_timeout_ms} (milliseconds), so that one lost "
+                "heartbeat does not end the session: lower it, or raise session_timeout_ms"
             )
 
     def _decide(self, given: list[str]) -> None:

@@ -373,7 +373,7 @@ def test_the_explicit_calls(cluster: MockCluster) -> None:
 
 def test_misuse(cluster: MockCluster) -> None:
     with transactional(cluster) as mine:
-        with pytest.raises(IllegalStateError, match="no transaction is open; begin one"):
+        with pytest.raises(IllegalStateError, match="no transaction is open; begin_transaction"):
             mine.send("orders", b"v").result(10)
         with pytest.raises(IllegalStateError, match="can't commit, no transaction is open"):
             mine.commit_transaction()

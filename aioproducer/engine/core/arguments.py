@@ -36,8 +36,8 @@ def check_timestamp(timestamp_ms: Any, topic: str) -> None:
     """Raise :class:`InvalidTimestampError` unless ``timestamp_ms`` can be one."""
     if type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63:
         raise InvalidTimestampError(
-            f"timestamp_ms must be an int (milliseconds since the epoch), not {timestamp_ms!r} "
-            f"(topic {topic!r})"
+            "timestamp_ms must be an int (milliseconds since the epoch), as in "
+            f"int(time.time() * 1000), not {timestamp_ms!r} (topic {topic!r})"
         )
 
 

@@ -30,7 +30,9 @@ from aioproducer.errors import (
 _ADVICE: Final = {
     State.UNINITIALIZED: "`await producer.init_transactions()` first (start() does it)",
     State.INITIALIZING: "`await producer.init_transactions()` first (start() does it)",
-    State.READY: "begin one: `async with producer.transaction():` or begin_transaction()",
+    State.READY: (
+        "begin_transaction() begins one, the block of transaction() begins one and ends it"
+    ),
     State.IN_TRANSACTION: "end it first: commit_transaction() or abort_transaction()",
     State.COMMITTING: "it can't be undone: `await producer.commit_transaction()` until it ends",
     State.ABORTING: "`await producer.abort_transaction()` until it ends",

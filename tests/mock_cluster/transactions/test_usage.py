@@ -63,7 +63,7 @@ async def test_without_a_transactional_id_there_are_no_transactions(orders: Mock
 
 async def test_what_does_not_fit_the_state_says_what_does(orders: MockCluster) -> None:
     async with started(orders) as producer:
-        outside = f"{NAMED}: can't {{}}, no transaction is open; begin one"
+        outside = f"{NAMED}: can't {{}}, no transaction is open; begin_transaction.. begins one"
         with pytest.raises(IllegalStateError, match=outside.format("send")):
             producer.send("orders", b"v")
         with pytest.raises(IllegalStateError, match=outside.format("commit")):

@@ -146,7 +146,7 @@ def test_groups(
         (["-G", "g", "-p", "0"], "--partition and --group: leave one out"),
         (["-G", ""], "group_id is the name of the group"),
         (["-G", "g", "-X", "group.protocol=share"], "group.protocol='share'"),
-        (["-G", "g", "-X", "heartbeat.interval.ms=20000"], "a third of session_timeout_ms"),
+        (["-G", "g", "-X", "heartbeat.interval.ms=20000"], "at most a third of session_timeout_ms"),
         (["-G", "g", "-X", "enable.auto.commit=false"], "enable.auto.commit"),
         (["-G", "g", "-X", "auto_commit=false"], "auto_commit"),
         (["-X", "group_instance_id=one"], "group_instance_id"),

@@ -52,6 +52,8 @@ def test_bootstrap_servers_are_required_and_checked() -> None:
         ("linger.ms", "unknown option 'linger.ms'; did you mean 'linger_ms'?"),
         ("partitioner_class", "unknown option 'partitioner_class'; did you mean 'partitioner'?"),
         ("max_batch_size", "unknown option 'max_batch_size'; did you mean 'batch_size'?"),
+        ("message.timeout.ms", "unknown option 'message.timeout.ms': it is librdkafka's; Producer"),
+        ("queue_buffering_max_messages", "unknown option 'queue_buffering_max_messages': it is"),
         ("zzz", "unknown option 'zzz'"),
         ("given", "unknown option 'given'"),
         ("group_id", "option 'group_id' belongs to Kafka's consumer, not to the producer"),

@@ -81,7 +81,10 @@ def test_without_a_group_a_reader_reads() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"heartbeat_interval_ms": 20_000}, "a third of session_timeout_ms at most"),
+        (
+            {"session_timeout_ms": 30},
+            "heartbeat_interval_ms=3000 must be at most a third of session_timeout_ms=30",
+        ),
         ({"auto_offset_resett": "latest"}, "did you mean 'auto_offset_reset'?"),
         ({"value_deserialiser": bytes}, "did you mean 'value_deserializer'?"),
         ({"on_asigned": print}, "did you mean 'on_assigned'?"),
