@@ -156,11 +156,11 @@ def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> St
     Raises:
         pyspark.errors.StreamingQueryException: the query failed too often, or for a reason that
             would end it again, such as a wrong option or a row that can't be written.
-        ConfigError: ``start`` is no function, but a query that was started already.
+        ConfigError: ``start`` is not a function, but a query that has already started.
     """
     if not callable(start):
         raise ConfigError(
-            "run_stream() starts the query itself, also after a failure: give it the method, "
+            "run_stream() starts the query itself, even after a failure: give it the method, "
             f"run_stream(writer.start), not a {type(start).__name__}"
         )
     backoff, failures, last_id = _backoff(), 0, None
