@@ -28,8 +28,7 @@ from typing import Final
 from aioproducer import Producer, TopicPartition
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
-from aioproducer.consumer.classic import ASSIGNORS
-from aioproducer.engine.groups.assignors import GroupMember, TopicLayout
+from aioproducer.engine.groups.assignors import ASSIGNORS, GroupMember, TopicLayout
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.reader import Reader
 from aioproducer.testing.kafka_cluster import KafkaCluster

@@ -6,23 +6,18 @@ Source: Kafka's ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.consumer.member import MISSING_TOPIC_SECONDS, Member, MemberSurroundings
 from aioproducer.engine.groups.assignors import (
+    ASSIGNORS,
+    COOPERATIVE,
     NO_GENERATION,
-    Assignment,
-    GroupMember,
+    STICKY,
     PartitionCounts,
-    Steps,
-    TopicLayout,
-    cooperative_steps,
-    range_steps,
-    round_robin_steps,
-    sticky_steps,
 )
 from aioproducer.engine.groups.requests import (
     LOST,
@@ -46,15 +41,6 @@ from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
-
-STICKY: Final = "sticky"
-COOPERATIVE: Final = "cooperative-sticky"
-ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], TopicLayout], Steps[Assignment]]]] = {
-    "range": lambda members, topics: range_steps(members, topics.counts, topics.racks),
-    "roundrobin": lambda members, topics: round_robin_steps(members, topics.counts),
-    STICKY: lambda members, topics: sticky_steps(members, topics.counts),
-    COOPERATIVE: lambda members, topics: cooperative_steps(members, topics.counts),
-}
 
 
 class ClassicMember(Member):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import Final, NamedTuple
 
-from aioproducer.consumer.classic import ASSIGNORS, ClassicMember
+from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import (
@@ -25,6 +25,7 @@ from aioproducer.consumer.member import (
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.options import ConsumerOptions, GroupProtocolOption
 from aioproducer.consumer.session import Session, SessionTimes
+from aioproducer.engine.groups.assignors import ASSIGNORS
 from aioproducer.engine.groups.requests import (
     PROTOCOL_TYPE,
     ClassicGroup,

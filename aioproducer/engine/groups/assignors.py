@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from codecs import utf_16_be_encode
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -480,3 +480,15 @@ def cooperative_steps(members: Sequence[GroupMember], counts: PartitionCounts) -
             if pace.due():
                 yield
     return found
+
+
+STICKY: Final = "sticky"
+COOPERATIVE: Final = "cooperative-sticky"
+ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], TopicLayout], Steps[Assignment]]]] = {
+    "range": lambda members, topics: range_steps(members, topics.counts, topics.racks),
+    "roundrobin": lambda members, topics: round_robin_steps(members, topics.counts),
+    STICKY: lambda members, topics: sticky_steps(members, topics.counts),
+    COOPERATIVE: lambda members, topics: cooperative_steps(members, topics.counts),
+}
+"""By the names that members agree on. A rebalance of the last one lets partitions that stay be read
+on (KIP-429)."""

@@ -69,7 +69,7 @@ _REACTIONS: Final[Mapping[int, Reaction]] = {
     ErrorCode.STALE_MEMBER_EPOCH: Reaction.RETRY,
     ErrorCode.UNRELEASED_INSTANCE_ID: Reaction.RETRY,  # until the session of its last holder ends
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.FAIL,
-    # these two pass when somebody creates the topic, which a commit can't wait for
+    # These two pass when somebody creates the topic; a commit tries again for some seconds.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.FAIL,
     ErrorCode.UNKNOWN_TOPIC_ID: Reaction.FAIL,
 }
