@@ -435,7 +435,7 @@ class Producer(Generic[K_contra, V_contra]):
             try:
                 async with producer.transaction(): ...
             except (FatalTransactionError, ProducerBrokenError, UsageError):
-                raise # another attempt would fail, too
+                raise                                 # another attempt would fail, too
             except CommitUnconfirmedError:
                 await producer.commit_transaction()   # keep waiting; raises if the commit failed
             except ProducerError:

@@ -21,6 +21,7 @@ class Options(Protocol):
     A frozen dataclass is a protocol of attributes that are only read.
     """
 
+    given: frozenset[str]
     bootstrap_servers: tuple[tuple[str, int], ...]
     ssl_context: Any
     sasl_jaas_config: Secret | None

@@ -171,6 +171,9 @@ class TlsOptions:
         for name in _CERTIFICATES:
             if given[name] is not None:
                 given[name] = given[name].reveal()
+        if options.ssl_context is not None:  # their defaults are refused beside it as well
+            excluded = {each for each in given if f"ssl_{each}" in options.given} - {"context"}
+            _refuse_beside_context([each for each in given if each in excluded])
         return cls(**given)
 
     @classmethod
@@ -219,11 +222,7 @@ class TlsOptions:
             for each in fields(self)
             if each.name != "context" and getattr(self, each.name) != each.default
         ]
-        if others:
-            raise ConfigError(
-                "configure ssl_context itself, which excludes the options "
-                f"{', '.join(f'ssl_{each}' for each in others)}"
-            )
+        _refuse_beside_context(others)
         if context.protocol == ssl.PROTOCOL_TLS_SERVER:
             raise ConfigError(
                 "ssl_context is a context for servers: create one for clients with "
@@ -369,6 +368,14 @@ _LONGEST_PASSWORD: Final = 1024
 
 class CipherSuiteError(ssl.SSLError):
     """The broker chose a cipher suite of TLS 1.3 that ``ssl_cipher_suites`` leaves out."""
+
+
+def _refuse_beside_context(others: list[str]) -> None:
+    if others:
+        raise ConfigError(
+            "configure ssl_context itself, which excludes the options "
+            f"{', '.join(f'ssl_{each}' for each in others)}"
+        )
 
 
 class TlsContexts:

@@ -331,7 +331,7 @@ def change_lines(group: str, changes: Sequence[OffsetChange], *, executed: bool)
     if not changes:
         yield f"{group} has no offsets"
         return
-    yield f"{group} {'goes' if executed else 'would go'} on from these offsets:"
+    yield f"{group} {'continues' if executed else 'would continue'} from these offsets:"
     rows = [
         (str(each.partition), _number(each.now), str(each.new), each.remark) for each in changes
     ]

@@ -447,7 +447,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         """The application is done with ``records`` of :meth:`unacknowledged`.
 
         The next commit includes them. It has no effect to acknowledge a record twice, or one whose
-        partition has moved to another member, which reads the record again.
+        partition the group has assigned again: the member that has it reads the record again.
 
         Raises:
             IllegalStateError: the records are those of another loop, which acknowledges them.

@@ -7,7 +7,7 @@
 
     avro.py, json_schema.py, protobuf.py          a serializer and a deserializer for each format
     avro_schema.py, protobuf_schema.py            parsed schemas
-    avro_misfits.py, avro_scan.py values and data that fastavro would mishandle
+    avro_misfits.py, avro_scan.py                 values and data that fastavro would mishandle
     json_validator.py                             values by a JSON Schema
 
     schema_serializer.py  schemas of a topic      schema_deserializer.py  schemas of records

@@ -295,8 +295,8 @@ def _model_bytes(model: Any) -> bytes:
 
 def _no_form(data: Any) -> Any:
     raise SerializationError(
-        f"JSON can't represent a {type(data).__name__}: convert it before you send it, or pass "
-        "JsonSerializer a default=, a function that converts it"
+        f"JSON can't represent a {type(data).__name__}: convert it before you send it, or pass the "
+        "serializer a default=, a function that converts it"
     )
 
 

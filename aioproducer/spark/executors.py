@@ -161,7 +161,7 @@ def run_stream(start: Callable[[], StreamingQuery], *, restarts: int = 10) -> St
     if not callable(start):
         raise ConfigError(
             "run_stream() starts the query itself, even after a failure: give it the method, "
-            f"run_stream(writer.start), not a {type(start).__name__}"
+            f"run_stream(writer.start), not a {type(start).__name__} (stop() that query first)"
         )
     backoff, failures, last_id = _backoff(), 0, None
     while True:

@@ -97,6 +97,8 @@ _READ: Final = {each.lower() for each in (*_KNOWN, "includeHeaders")}
 _KNOWN_BEGINNINGS: Final = (_PREFIX, *REGISTRY_PREFIXES)
 _OWN_BEGINNINGS: Final = ("delivery.", "sink.", "errors.", *BEGINNINGS)
 """Spark passes on no option of its own with one of these."""
+_ALIKE: Final = ("dateformat", "fileformat", "enforceschema", "overwriteschema")
+"""The options of Spark and Delta that look like ours, misspelled."""
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 """The default of ``transaction.timeout.ms``; Kafka's minute is short for a write."""
 _SERIALIZERS: Final = {
@@ -266,7 +268,8 @@ def check_names(options: Iterable[str], *, spark_options: bool = False) -> None:
         meant = nearest(name, _KNOWN)
         if java_name in BY_JAVA_NAME:
             meant = f"; did you mean {_PREFIX + java_name!r}?"
-        if spark_options and not meant and not lower.startswith(_OWN_BEGINNINGS):
+        may_be_sparks = not (meant or lower.startswith(_OWN_BEGINNINGS)) or lower in _ALIKE
+        if spark_options and may_be_sparks:
             continue
         every = (
             f"; the options are {', '.join(_KNOWN)}, and those of a producer by their Java names "

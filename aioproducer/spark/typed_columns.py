@@ -59,8 +59,7 @@ _SECRETS: Final = (
 )
 """The ends of the names of the registry's properties that hold a secret; a URL may have one."""
 _ALIKE: Final = 0.65
-"""difflib's ratio from which a name is taken for a misspelled one. Spark's own options, and those
-of its Kafka source, have up to 0.6."""
+"""difflib's ratio from which a name is taken for a misspelled one."""
 _FULL_NAME: Final = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 

@@ -43,8 +43,9 @@ def _seeds(random: Random, count: int) -> range:
 @cache
 def _source_hash() -> str:
     found = hashlib.sha256()
-    for path in sorted((ROOT / "aioproducer").rglob("*.py")):
-        found.update(path.read_bytes())
+    for path in sorted((ROOT / "aioproducer").rglob("*.py*")):
+        if path.suffix in (".py", ".pyx"):
+            found.update(path.read_bytes())
     return found.hexdigest()
 
 

@@ -342,6 +342,8 @@ class ConsumerOptions(_Connections):
         """The other options of a ``Consumer``."""
         session, interval = _whole(self.session_timeout_ms), _whole(self.heartbeat_interval_ms)
         wait, timeout = _whole(self.fetch_max_wait_ms), _whole(self.request_timeout_ms)
+        if isinstance(wait, int) and isinstance(timeout, int):  # the option refuses others
+            wait = min(wait, max(timeout - 1, 0))
         in_group = self.group_id is not None
         return {
             "auto_commit": in_group and bool(self.enable_auto_commit),
@@ -349,7 +351,7 @@ class ConsumerOptions(_Connections):
             "auto_offset_reset": str(self.auto_offset_reset).lower(),
             "check_crcs": bool(self.check_crcs),
             "fetch_max_bytes": self.fetch_max_bytes,
-            "fetch_max_wait_ms": min(wait, max(timeout - 1, 0)),
+            "fetch_max_wait_ms": wait,
             "fetch_min_bytes": self.fetch_min_bytes,
             "group_instance_id": self.group_instance_id if in_group else None,
             "group_protocol": "classic",

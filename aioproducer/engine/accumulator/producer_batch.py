@@ -195,13 +195,14 @@ class BatchSizes:
 
     def refuse(self, topic: str, needed: int) -> NoReturn:
         """Raise the error of a record that no batch is large enough for."""
-        limit, option = self._settings.max_request_size, "max_request_size"
+        limit, what, option = self._settings.max_request_size, "max_request_size", "it"
         if needed <= limit:
-            limit, option = self._settings.memory, "the share of buffer_memory that batches may use"
+            limit, option = self._settings.memory, "buffer_memory"
+            what = "the share of buffer_memory for batches"
         raise RecordTooLargeError(
             f"a record of {needed} bytes for topic {topic!r} is larger than the "
-            f"{limit} bytes of {option}: raise {option} (and the topic's "
-            "max.message.bytes), or send smaller records"
+            f"{limit} bytes of {what}: raise {option} (and the topic's max.message.bytes), or send "
+            "smaller records"
         )
 
 

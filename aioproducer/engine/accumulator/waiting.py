@@ -188,7 +188,11 @@ class PendingQueue:
     # --- their wait ends ---------------------------------------------------------------------
 
     def withdraw(self, record: PendingRecord) -> None:
-        """Take back a record that its caller has cancelled, if it is still pending."""
+        """Take back a record that its caller has cancelled, if it is still pending.
+
+        One in a batch is sent all the same, and its result is dropped. Records of other threads
+        that were cancelled before the event loop took them are left out (``sync/pump.py``).
+        """
         if not record.settled:
             record.fail(cancelled_by_caller(record.topic))  # for its observers
             self._remove(record)

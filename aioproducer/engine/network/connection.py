@@ -200,6 +200,8 @@ class Connection:
         self.node = node
         self.phase = Phase.CONNECTING
         """Changed by :meth:`_enter` alone."""
+        self.asks_for_login = False
+        """True once it has ended as a connection does whose broker requires a login."""
         self.reason: ProducerError | None = None
         """The reason of its end; None: it has not ended."""
         self.in_flight = InFlightRequests()
@@ -352,7 +354,8 @@ class Connection:
         if isinstance(error, ProtocolError):
             return ProtocolError(f"{node}: {error}")
         when = ""
-        if is_hang_up(error) and self.is_login_missing:
+        if is_hang_up(error) and self._is_login_missing():
+            self.asks_for_login = True
             protocol = "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
             when = (
                 " instead of answering the first request. If this port requires a login, set "
@@ -366,8 +369,7 @@ class Connection:
             when = f" inside a response ({len(error.partial)} bytes of it had arrived)"
         return BrokerConnectionError(f"{node} closed the connection{when}")
 
-    @property
-    def is_login_missing(self) -> bool:
+    def _is_login_missing(self) -> bool:
         """True if there was no login, and the first request after the set-up has no answer: brokers
         that want a login tell their versions, and hang up at anything else."""
         if self._settings.mechanism is not None or not self.phase.was_ready or not self.in_flight:

@@ -274,7 +274,7 @@ class ConnectionLog:
             return
         level = logging.INFO if lost else logging.DEBUG
         logger.repeated(
-            logging.WARNING if connection.is_login_missing else level,
+            logging.WARNING if connection.asks_for_login else level,
             ("ended", node.id),
             "Connection to %s ended with %s in flight: %s",
             node,

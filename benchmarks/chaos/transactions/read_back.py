@@ -104,8 +104,10 @@ def read_to_end(
             for message in messages:
                 place = Place(message.topic() or "", message.partition() or 0)
                 error, value = message.error(), message.value()
-                if error is None:
-                    yield place, value if isinstance(value, bytes) else b""
+                if error is None and isinstance(value, bytes):
+                    yield place, value
+                elif error is None:
+                    raise ReadError(f"{place}: a record without a value")
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left.discard(place)
                 else:

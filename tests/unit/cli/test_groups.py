@@ -308,7 +308,10 @@ def test_changes_of_offsets() -> None:
         "  orders-0   4     0",
         "  orders-1   none  10   99 is after the log: its end",
     ]
-    would, does = ("billing would go on from these offsets:", "billing goes on from these offsets:")
+    would, does = (
+        "billing would continue from these offsets:",
+        "billing continues from these offsets:",
+    )
     undone = "nothing was changed: add --execute"
     assert list(change_lines("billing", CHANGES, executed=False)) == [would, *table, undone]
     assert list(change_lines("billing", CHANGES, executed=True)) == [does, *table]

@@ -267,10 +267,14 @@ def test_a_context_of_the_users_stands_alone() -> None:
 
     context = ssl.create_default_context()
     assert config(security_protocol="SSL", ssl_context=context).ssl_context is context
-    with pytest.raises(
-        ConfigError, match=r"^configure ssl_context itself, .* the options ssl_crl_location$"
+    for name, value in (
+        ("ssl_crl_location", "/crl.pem"),
+        ("ssl_endpoint_identification_algorithm", "https"),  # the default; a context may differ
     ):
-        config(security_protocol="SSL", ssl_context=context, ssl_crl_location="/crl.pem")
+        with pytest.raises(
+            ConfigError, match=f"^configure ssl_context itself, .* the options {name}$"
+        ):
+            config(security_protocol="SSL", ssl_context=context, **{name: value})
 
 
 def warnings(caplog: pytest.LogCaptureFixture, **options: Any) -> list[str]:

@@ -101,7 +101,7 @@ class FakeConnection:
         self.events: Any = events
         self.phase = Phase.CONNECTING
         self.hung_up_at: int | None = None
-        self.is_login_missing = False
+        self.asks_for_login = False
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
         self.renewal_seconds = 0.25

@@ -480,7 +480,7 @@ async def test_a_login_that_may_be_missing_is_a_warning(
     caplog.set_level(logging.INFO, "aioproducer")
     connection = await world.connected(ONE)
     world.send(1, Ask("ask"))
-    connection.is_login_missing = missing
+    connection.asks_for_login = missing
     await connection.breaks()
     [line] = [each for each in caplog.records if "1 request in flight: broken" in each.getMessage()]
     assert line.levelno == (logging.WARNING if missing else logging.INFO)

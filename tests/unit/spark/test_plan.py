@@ -229,6 +229,8 @@ def test_the_options_of_spark_and_its_kafka_source_are_left_alone() -> None:
         *("subscribe", "subscribePattern", "startingOffsets", "includeTimestamp", "minPartitions"),
         *("maxOffsetsPerTrigger", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "userMetadata"),
         *("fetchOffset.numRetries", "asyncProgressTrackingEnabled", "truncate", "numRows"),
+        *("dateFormat", "timestampFormat", "fileFormat", "enforceSchema", "overwriteSchema"),
+        *("inferSchema", "replaceWhere", "txnVersion", "txnAppId", "serialization.format"),
     )
     check_names(names, spark_options=True)
 

@@ -270,7 +270,7 @@ WANTED = {
 ADVICE = {
     S.UNINITIALIZED: "`await producer.init_transactions()` first",
     S.INITIALIZING: "`await producer.init_transactions()` first",
-    S.READY: "async with producer.transaction():",
+    S.READY: "begin_transaction() begins one, the block of transaction() begins one and ends it",
     S.IN_TRANSACTION: "commit_transaction() or abort_transaction()",
     S.COMMITTING: "`await producer.commit_transaction()` until it ends",
     S.ABORTING: "`await producer.abort_transaction()` until it ends",
