@@ -359,7 +359,7 @@ async def test_close_ends_a_read_that_waits(cluster: MockCluster) -> None:
     await reading.start()
     waiting = asyncio.ensure_future(anext(aiter(reading)))
     await asyncio.sleep(0.05)
-    with pytest.raises(IllegalStateError, match="one at a time"):
+    with pytest.raises(IllegalStateError, match="another task reads from this Reader"):
         await anext(aiter(reading))
     await reading.close()
     with pytest.raises(ClientClosedError, match="the Reader is closed"):

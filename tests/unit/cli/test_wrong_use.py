@@ -20,6 +20,7 @@ SECRET = "hunter2"
 NO_SUCH_FILE = "cannot read /nowhere: No such file or directory"
 BAD_TOPIC = "a topic is a str of 1 to 249 ASCII letters"
 BROKERS = ["-b", "127.0.0.1:1"]
+LOGIN = (*BROKERS, "-X", "security.protocol=SASL_SSL", "-X", "sasl.mechanism=PLAIN")
 
 
 def wrong(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -168,8 +169,12 @@ def test_tail(arguments: list[str], message: str, capsys: pytest.CaptureFixture[
         ),
         ([*BROKERS, "-X", "sasl.password=${env:PASSWORD}"], "sasl_password"),
         (
-            [*BROKERS, "-X", f"sasl.jaas.config=a.LoginModule require p='{SECRET}';"],
+            [*LOGIN, "-X", f"sasl.jaas.config=a.LoginModule require p='{SECRET}';"],
             "sasl_jaas_config: at character",
+        ),
+        (
+            [*BROKERS, "-X", f"sasl.jaas.config=a.LoginModule require p='{SECRET}';"],
+            "sasl_jaas_config needs a security_protocol with a login",
         ),
     ],
 )

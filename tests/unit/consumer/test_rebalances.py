@@ -579,7 +579,7 @@ def test_a_second_member_with_an_instance_id_is_told_who_has_it() -> None:
             reading = asyncio.create_task(read(first))
             await asyncio.sleep(10)
             async with consumer(world, client_id="b", **STATIC) as second:
-                with pytest.raises(KafkaError, match="'till-1' of group 'g' is that of") as caught:
+                with pytest.raises(KafkaError, match="'till-1' of group 'g' belongs to") as caught:
                     await anext(aiter(second))
                 assert caught.value.name == "UNRELEASED_INSTANCE_ID"
             assert len(first.assignment) == 4
