@@ -7,10 +7,12 @@ producer's event loop, but :meth:`Observer.context` and :meth:`Observer.record_s
 the thread that sends. An error of an observer is logged and never breaks the send.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
+from aioproducer.foundation.logs import ClientLog, RoomLogger
 from aioproducer.model import (
     AnyRecord,
     Header,
@@ -40,11 +42,14 @@ __all__ = [
     "Untraced",
     "default",
     "default_of_consumers",
+    "observer_failed",
     "set_default",
     "set_default_of_consumers",
     "tell_partition",
     "undelivered",
 ]
+
+logger = RoomLogger(__name__)
 
 
 class Untraced(NamedTuple):
@@ -311,3 +316,18 @@ def set_default_of_consumers(factory: ConsumerTracingFactory | None) -> None:
 def default_of_consumers() -> ConsumerTracingFactory | None:
     """The factory of :func:`set_default_of_consumers`."""
     return _default_of_consumers[0] if _default_of_consumers else None
+
+
+def observer_failed(
+    error: Exception, text: str, *arguments: object, log: ClientLog | None = None
+) -> None:
+    """Log the error of an observer, which never breaks the send; ``text`` has the arguments."""
+    logger.repeated(
+        logging.ERROR,
+        (text, type(error).__name__),
+        text,
+        *arguments,
+        exc_info=error,
+        log=log,
+        error=error,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -12,13 +11,12 @@ from aioproducer.engine.observer import (
     Observer,
     RecordTrace,
     Untraced,
+    observer_failed,
     undelivered,
 )
-from aioproducer.foundation.logs import ClientLog, RoomLogger
+from aioproducer.foundation.logs import ClientLog
 from aioproducer.model import Header, RecordMetadata
 from aioproducer.serialization import SharedHeaders, shared_headers
-
-logger = RoomLogger(__name__)
 
 
 class Tracing:
@@ -43,7 +41,8 @@ class Tracing:
         try:
             return self._begin(fields)
         except Exception as error:
-            _tell(error, "%r failed for a record of topic %r", self._observer, fields[0], self._log)
+            text = "%r failed for a record of topic %r"
+            observer_failed(error, text, self._observer, fields[0], log=self._log)
             return fields, None
 
     def _begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
@@ -68,7 +67,7 @@ class Tracing:
             return self._observer.call_started(topic, headers)
         except Exception as error:
             text = "%r failed for a send_many() to topic %r"
-            _tell(error, text, self._observer, topic, self._log)
+            observer_failed(error, text, self._observer, topic, log=self._log)
             return None
 
 
@@ -145,7 +144,7 @@ class TracedCall:
                     undelivered = report.failed + report.pending
                     self._trace.ended(report.sent, undelivered, error or report.first_failure)
             except Exception as failure:
-                _tell(failure, "%r failed%s", self._trace, "")
+                observer_failed(failure, "%r failed", self._trace)
 
 
 def end_refused(trace: RecordTrace, fields: RecordFields, error: BaseException) -> None:
@@ -158,20 +157,4 @@ def end(trace: RecordTrace, metadata: RecordMetadata, error: BaseException | Non
     try:
         trace.ended(metadata, error)
     except Exception as failure:
-        _tell(failure, "%r failed for a record of topic %r", trace, metadata.topic)
-
-
-def _tell(
-    error: Exception, text: str, who: object, topic: object, log: ClientLog | None = None
-) -> None:
-    """Write a line about an observer that failed."""
-    logger.repeated(
-        logging.ERROR,
-        (text, type(error).__name__),
-        text,
-        who,
-        topic,
-        exc_info=error,
-        log=log,
-        error=error,
-    )
+        observer_failed(failure, "%r failed for a record of topic %r", trace, metadata.topic)

@@ -10,15 +10,20 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import Completion
-from aioproducer.engine.observer import BatchOutcome, Observer, ObserverSlot, RequestOutcome
+from aioproducer.engine.observer import (
+    BatchOutcome,
+    Observer,
+    ObserverSlot,
+    RequestOutcome,
+    observer_failed,
+)
 from aioproducer.engine.records.field_reader import read_written
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
@@ -292,7 +297,7 @@ class DeliveryReports:
             completion.latency,
             completion.error,
         )
-        _guarded(partial(observer.request_ended, outcome))
+        _tell(observer, observer.request_ended, outcome)
 
 
 def _tell_batch(
@@ -301,18 +306,11 @@ def _tell_batch(
     outcome = BatchOutcome(
         batch.topic_partition, batch.node, batch.count, batch.size, now - batch.created, error
     )
-    _guarded(partial(observer.batch_ended, outcome))
+    _tell(observer, observer.batch_ended, outcome)
 
 
-def _guarded(tell: Callable[[], None]) -> None:
+def _tell(observer: Observer, tell: Callable[[Any], object], outcome: object) -> None:
     try:
-        tell()
+        tell(outcome)
     except Exception as error:
-        logger.repeated(
-            logging.ERROR,
-            type(error).__name__,
-            "the observer failed: %r",
-            tell,
-            exc_info=error,
-            error=error,
-        )
+        observer_failed(error, "%r failed for %r", observer, outcome)

@@ -385,7 +385,7 @@ def test_an_observer_that_fails_breaks_nothing(caplog: pytest.LogCaptureFixture)
             raise ValueError("no span")
 
     tracing = Tracing(FakeObserver(ValueError("a"), ValueError("b")), PythonFastPath())
-    with caplog.at_level(logging.ERROR, "aioproducer.core.tracing"):
+    with caplog.at_level(logging.ERROR, "aioproducer.observer"):
         assert tracing.begin(FIELDS) == (FIELDS, None)
         assert tracing.begin_call("orders", None) is None
         end(Fails(), RecordMetadata("orders", 0, 1, 2, 3, 4), None)
