@@ -172,8 +172,13 @@ class TlsOptions:
             if given[name] is not None:
                 given[name] = given[name].reveal()
         if options.ssl_context is not None:  # their defaults are refused beside it as well
-            excluded = {each for each in given if f"ssl_{each}" in options.given} - {"context"}
-            _refuse_beside_context([each for each in given if each in excluded])
+            _refuse_beside_context(
+                [
+                    name
+                    for name, value in given.items()
+                    if name != "context" and value is not None and f"ssl_{name}" in options.given
+                ]
+            )
         return cls(**given)
 
     @classmethod

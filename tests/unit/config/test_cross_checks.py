@@ -267,6 +267,7 @@ def test_a_context_of_the_users_stands_alone() -> None:
 
     context = ssl.create_default_context()
     assert config(security_protocol="SSL", ssl_context=context).ssl_context is context
+    assert config(security_protocol="SSL", ssl_context=context, ssl_crl_location=None)
     for name, value in (
         ("ssl_crl_location", "/crl.pem"),
         ("ssl_endpoint_identification_algorithm", "https"),  # the default; a context may differ
