@@ -97,7 +97,7 @@ _READ: Final = {each.lower() for each in (*_KNOWN, "includeHeaders")}
 _KNOWN_BEGINNINGS: Final = (_PREFIX, *REGISTRY_PREFIXES)
 _OWN_BEGINNINGS: Final = ("delivery.", "sink.", "errors.", *BEGINNINGS)
 """Spark passes on no option of its own with one of these."""
-_ALIKE: Final = ("dateformat", "fileformat", "enforceschema", "overwriteschema")
+_OF_SPARK: Final = ("dateformat", "fileformat", "enforceschema", "overwriteschema")
 """The options of Spark and Delta that look like ours, misspelled."""
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 """The default of ``transaction.timeout.ms``; Kafka's minute is short for a write."""
@@ -264,12 +264,13 @@ def check_names(options: Iterable[str], *, spark_options: bool = False) -> None:
         lower = name.lower()
         if lower in _READ or lower.startswith(_KNOWN_BEGINNINGS):
             continue
+        if spark_options and lower in _OF_SPARK:
+            continue
         java_name = lower.removeprefix("kafka_").replace("_", ".")
         meant = nearest(name, _KNOWN)
         if java_name in BY_JAVA_NAME:
             meant = f"; did you mean {_PREFIX + java_name!r}?"
-        may_be_sparks = not (meant or lower.startswith(_OWN_BEGINNINGS)) or lower in _ALIKE
-        if spark_options and may_be_sparks:
+        if spark_options and not meant and not lower.startswith(_OWN_BEGINNINGS):
             continue
         every = (
             f"; the options are {', '.join(_KNOWN)}, and those of a producer by their Java names "

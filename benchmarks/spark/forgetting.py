@@ -31,21 +31,17 @@ class ForgettingSource(DataSource):
         return ForgettingStreamWriter()
 
 
-class ForgettingWriter(DataSourceArrowWriter):
-    """Takes all rows of a task."""
-
+class _Forgetting:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Forget the rows."""
+        """Forget the rows of a task."""
         for _ in iterator:
             pass
         return WriterCommitMessage()
 
 
-class ForgettingStreamWriter(DataSourceStreamArrowWriter):
-    """Takes all rows of a task of a micro-batch."""
+class ForgettingWriter(_Forgetting, DataSourceArrowWriter):
+    """The writer of a batch."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Forget the rows."""
-        for _ in iterator:
-            pass
-        return WriterCommitMessage()
+
+class ForgettingStreamWriter(_Forgetting, DataSourceStreamArrowWriter):
+    """The writer of a micro-batch."""
