@@ -241,6 +241,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
 
         Raises:
             IllegalStateError: the consumer has already been started.
+            ConfigError: a file of the ``ssl_`` options can't be read or used.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved in time.
         """
         await self._client.start(self._close_with_loop)
