@@ -1,6 +1,6 @@
 """Read a topic to its end and then follow it: ``python examples/read.py TOPIC [host:port]``.
 
-Press Ctrl-C to stop.
+Press Ctrl-C to stop. Arrow columns need ``pip install '.[arrow]'``.
 """
 
 import asyncio

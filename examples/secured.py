@@ -8,6 +8,7 @@
     curl -d '{"article": 7}' http://127.0.0.1:8000/orders/anna
 
 A wrong password stops it at startup, with the broker's message. The password is never logged.
+Needs ``pip install starlette uvicorn``.
 """
 
 import contextlib

@@ -3,8 +3,8 @@
 
     curl -N -X POST 'http://127.0.0.1:8000/publish/squares?rows=1000000'
 
-Needs ``aioproducer[spark]`` and Java 17. The application keeps serving other requests. If the
-client disconnects, the Spark job is cancelled.
+Needs ``pip install '.[spark]' fastapi uvicorn`` and Java 17. The application keeps serving other
+requests. If the client disconnects, the Spark job is cancelled.
 """
 
 import asyncio

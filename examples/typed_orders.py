@@ -2,6 +2,7 @@
 ``python examples/typed_orders.py [SERVERS] [URL]``.
 
 Two event types share a topic. They are written and read back. The error for a wrong value is shown.
+Needs ``pip install '.[schema-registry]'`` and a schema registry.
 """
 
 import asyncio
