@@ -100,7 +100,7 @@ def cell(text: str) -> str:
 
 _ELSEWHERE = (
     "This command explains the options of Producer, Reader and Admin. Those of Consumer are on the "
-    "page 'Consuming'."
+    "page 'Consume with a group'."
 )
 
 

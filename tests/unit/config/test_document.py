@@ -56,4 +56,4 @@ def test_the_command_suggests_an_option(
     assert main([name]) == 2
     out, told = capsys.readouterr()
     assert (out, told.partition("This command")[0]) == ("", error)
-    assert "Those of Consumer are on the page 'Consuming'." in told
+    assert "Those of Consumer are on the page 'Consume with a group'." in told
