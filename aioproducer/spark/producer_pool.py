@@ -104,5 +104,9 @@ class ProducerPool:
 
 _pool: Final = ProducerPool()
 get_pooled_producer = _pool.use
-"""``with get_pooled_producer(config) as producer:`` provides this process's producer for
-``config``, a :class:`aioproducer.sync.Producer`; see :meth:`ProducerPool.use`."""
+"""``with get_pooled_producer(config) as producer:`` provides an :class:`aioproducer.sync.Producer`
+that all code of this process with the same ``config`` shares.
+
+Flush it before the block ends; nothing else will. If the block raises, the producer is not reused,
+because it may be broken.
+"""

@@ -59,7 +59,7 @@ _SEED: Final = 5
 
 
 class MockProducer(Producer[Any, Any]):
-    """A :class:`aioproducer.Producer` without a cluster, for tests of applications.
+    """An :class:`aioproducer.Producer` without a cluster, for tests of applications.
 
     ::
 
@@ -232,7 +232,7 @@ _Answer = TypeVar("_Answer")
 
 
 class SyncMockProducer(sync.Producer[Any, Any]):
-    """A :class:`aioproducer.sync.Producer` without a cluster, for tests of blocking applications.
+    """An :class:`aioproducer.sync.Producer` without a cluster, for tests of blocking applications.
 
     ::
 
