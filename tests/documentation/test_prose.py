@@ -67,6 +67,26 @@ def test_headings_and_code_are_left_alone() -> None:
     assert headless("# What is guaranteed\n\n```text\nWhat = 1\n```\n\nThe producer knows.\n") == []
 
 
+TORN: Final = re.compile(r"^ *<!--\S.*|[.:;)`] - (?=[A-Z`\"]).*", re.M)
+"""A figure's key at the start of a line, which ends the paragraph, and an item within a line."""
+
+
+def torn(text: str) -> list[str]:
+    return [each.group() for each in TORN.finditer(FENCED.sub("", text))]
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_paragraphs_and_items_are_whole(page: Path) -> None:
+    assert torn(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["It sends\n<!--bulk:x-->1<!----> records/s.", "- It signs. - It runs\n  in threads."]
+)
+def test_torn_text_is_noticed(text: str) -> None:
+    assert len(torn(text)) == 1
+
+
 FOREIGN: Final = {
     r"counts? (?:where|instead of)\b": "applies, overrides",
     r"\bgiven as an? object\b": "if you pass an instance",
