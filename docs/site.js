@@ -27,13 +27,20 @@ for (const table of document.querySelectorAll(".md-typeset table:not([class])"))
   }
 }
 
+// Output that has no columns, indents or drawn lines wraps (site.css).
+for (const output of document.querySelectorAll(".md-typeset .language-text code")) {
+  if (!/ {2}|[\u2500-\u257f]/.test(output.textContent)) {
+    output.closest(".language-text").classList.add("language-output");
+  }
+}
+
 // Long names break after their dots, underscores and slashes, and not in the middle of a word; in a
-// table whose rows are not stacked only those of the last column. Options such as --topic do not break at
-// their hyphens, nor does a name in the first column. A heading breaks inside its names, too, and a class
-// in it between its words.
-const OPTION = /(?<![\w-])(--?[A-Za-z][\w-]*)/;
+// table whose rows are not stacked, those of the first column stay whole. Options such as --topic do not
+// break at their hyphens, nor do extras such as '.[spark]' and names in the first column. Headings, and
+// their entries beside the page, break inside names, too, and classes between their words.
+const UNBROKEN = /((?<![\w-])--?[A-Za-z][\w-]*|'\.\[[\w,-]+\]')/;
 const SETTINGS = ":is(.language-properties, .language-promql, .language-json)";
-const SEPARATOR = /(?<=\w{2}[._/])(?=[A-Za-z])/;
+const SEPARATOR = /(?<=\w{2}[._/]|\)\.)(?=[A-Za-z])/;
 
 const texts = (element) => {
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
@@ -69,7 +76,7 @@ const longestWord = (element) => {
   }
   const stacked = getComputedStyle(element).display === "block";
   if (!stacked && element.nextElementSibling) {
-    return Infinity; // its name is not broken
+    return element.previousElementSibling ? 28 : Infinity;
   }
   return element.clientWidth < 160 ? 12 : 28;
 };
@@ -80,8 +87,8 @@ const named =
 const bounds = [...document.querySelectorAll(named)].map((element) => [element, longestWord(element)]);
 for (const [element, longest] of bounds) {
   for (const text of texts(element)) {
-    if (OPTION.test(text.data) || text.data.length > longest) {
-      const parts = text.data.split(OPTION);
+    if (UNBROKEN.test(text.data) || text.data.length > longest) {
+      const parts = text.data.split(UNBROKEN);
       text.replaceWith(
         ...parts.flatMap((part, index) => (index % 2 ? [unbroken(part)] : breakable(part, longest))),
       );
@@ -95,9 +102,10 @@ for (const name of document.querySelectorAll(".md-typeset td:first-child:not(:la
   }
 }
 
-for (const heading of document.querySelectorAll(".md-typeset :is(h1, h2, h3, h4)")) {
+const headings = ".md-typeset :is(h1, h2, h3, h4), .md-nav--secondary .md-ellipsis";
+for (const heading of document.querySelectorAll(headings)) {
   for (const text of texts(heading)) {
-    const isName = text.parentElement.closest(".doc-object-name");
+    const isName = text.parentElement.closest(".doc-object-name, .md-nav");
     const words = text.data.split(isName ? /(?<=[a-z])(?=[A-Z])|(?<=[._])(?=[a-z])/ : /(?<=[._])(?=[a-z])/);
     text.replaceWith(
       ...words.flatMap((word, index) => (index ? [document.createElement("wbr"), word] : [word])),
