@@ -35,7 +35,7 @@ _ANCHOR: Final = re.compile(r'<a id="[\w-]+"></a>')
 _OPTION: Final = re.compile(
     r'^\| <a id="(?P<name>\w+)"></a>\[[^]]*\]\([^)]*\)[^|]*\| (?P<meaning>.*) \|$', re.M
 )
-_METHOD: Final = re.compile(r"#(?P<class>aioproducer\.[\w.]*\b[A-Z]\w*)\.\w+$")
+_NAME: Final = re.compile(r"#(?P<owner>aioproducer[\w.]*)\.(?P<name>\w+)$")
 _DESCRIPTION: Final = re.compile(r'<meta name="description" content="[^"]*">')
 _TITLE: Final = re.compile(r"<title>(?P<title>.*) - ")
 _FENCE: Final = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -196,12 +196,15 @@ def options(entry: Entry, text: str) -> Iterator[dict[str, Any]]:
 def complete(items: list[dict[str, Any]], pages: Iterable[Entry]) -> None:
     """Add the options to the items of the search, and the class to the names of methods.
 
-    The search prefers titles that begin with its words, so those of ``Producer`` stay as they are.
+    A name has no labels, such as async. The search prefers titles that begin with its words, so
+    names of ``Producer`` have no class.
     """
     for item in items:
-        method = _METHOD.search(item["location"])
-        if method is not None and method["class"] != "aioproducer.Producer":
-            item["title"] = f"{method['class'].rpartition('.')[2]}.{item['title']}"
+        found = _NAME.search(item["location"])
+        if found is not None:
+            owner = found["owner"].rpartition(".")[2]
+            is_plain = owner.islower() or found["owner"] == "aioproducer.Producer"
+            item["title"] = found["name"] if is_plain else f"{owner}.{found['name']}"
     for entry in pages:
         items += options(entry, (DOCS / entry.path).read_text("utf-8"))
 

@@ -181,6 +181,12 @@ def test_the_api_is_that_of_the_docstrings(site: Path) -> None:
         assert "doc-overloads" not in text, "one signature each"
 
 
+@pytest.mark.parametrize(("area", "is_async"), [("producer", True), ("blocking", False)])
+def test_a_coroutine_function_is_marked_as_such(site: Path, area: str, is_async: bool) -> None:
+    text = (site / "reference" / "api" / f"{area}.html").read_text("utf-8")
+    assert ("doc-label-async" in text) == is_async
+
+
 def test_warnings_are_shown_as_such(site: Path) -> None:
     sources = [path for path in DOCS.rglob("*.md") if "> [!" in path.read_text("utf-8")]
     assert len(sources) > 5
