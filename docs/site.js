@@ -51,6 +51,15 @@ const texts = (element) => {
   return found;
 };
 
+// A number and its unit are on one line.
+const UNIT = /(?<=\d) (?=(?:s|ms|µs|[KMG]i?B)\b)| (?=×)/g;
+
+for (const text of [...document.querySelectorAll(".md-typeset :is(p, li, td)")].flatMap(texts)) {
+  if (!text.parentElement.closest("pre, code")) {
+    text.data = text.data.replace(UNIT, "\u00a0");
+  }
+}
+
 const unbroken = (text) => {
   const span = document.createElement("span");
   span.style.whiteSpace = "nowrap";
