@@ -48,21 +48,6 @@ def test_headless_sentences_are_noticed(text: str) -> None:
     assert len(headless(text)) == 1
 
 
-JOINED: Final = re.compile(r"[.:;] - [A-Z*`\[]")
-
-
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_an_item_of_a_list_begins_a_line(page: Path) -> None:
-    """A tool that wraps lines may take two items for one."""
-    prose = FENCED.sub("", page.read_text("utf-8"))
-    assert [line for line in prose.splitlines() if JOINED.search(line)] == []
-
-
-def test_joined_items_are_noticed() -> None:
-    assert JOINED.search("- It reads `a`. - If it is full, it waits.")
-    assert not JOINED.search("- A range of 10 - 20. It is one item - so far.")
-
-
 def test_headings_and_code_are_left_alone() -> None:
     assert headless("# What is guaranteed\n\n```text\nWhat = 1\n```\n\nThe producer knows.\n") == []
 
