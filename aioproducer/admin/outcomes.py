@@ -19,11 +19,11 @@ from aioproducer.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     Written,
-    anew,
     code_name,
-    explain,
     kafka_error,
 )
+from aioproducer.errors.broker import explain
+from aioproducer.errors.client import anew
 
 _SECONDS: Final = 30.0
 """The time after which every broker knows a change. A broker follows the controller's log."""

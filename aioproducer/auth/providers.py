@@ -18,7 +18,8 @@ from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar, fina
 from aioproducer.auth.jaas import LoginSources
 from aioproducer.auth.mechanism import Exchange, Login, Mechanism, Options
 from aioproducer.auth.passwords import password_login_with
-from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError, anew
+from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import duration, plain_logger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach

@@ -56,7 +56,7 @@ from aioproducer.errors import ConfigError, ProducerError, RecordTooLargeError
 from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import Header, Headers
 from aioproducer.producer import Producer
-from aioproducer.serialization import shared_headers
+from aioproducer.serialization.serializer import shared_headers
 
 __all__ = [
     "LineSender",

@@ -33,8 +33,8 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     TopicAuthorizationFailedError,
     TopicRecreatedError,
-    error_about,
 )
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation.logs import RoomLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task

@@ -34,8 +34,8 @@ from aioproducer.engine.groups.requests import (
     subscription_bytes,
     subscriptions_of,
 )
-from aioproducer.errors import ProducerError, error_about, kafka_error
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors import ProducerError, kafka_error
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition

@@ -20,9 +20,8 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
-    error_about,
 )
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import OffsetAndMetadata, TopicPartition

@@ -25,8 +25,8 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.transactions.requests import by_topic
-from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors import ProducerError, UnsupportedVersionError, kafka_error
+from aioproducer.errors.broker import ErrorCode, explain
 from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.model import TopicPartition
 

@@ -33,9 +33,8 @@ from aioproducer.errors import (
     ProtocolError,
     RebootstrapRequiredError,
     RequestTimeoutError,
-    error_about,
 )
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.foundation.codecs import load_codecs
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 

@@ -34,8 +34,8 @@ from aioproducer.engine.groups.requests import (
     Reaction,
 )
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import ProducerError, UnsupportedVersionError, error_about, kafka_error
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors import ProducerError, UnsupportedVersionError, kafka_error
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.foundation.logs import RoomLogger
 
 logger = RoomLogger(__name__)

@@ -14,13 +14,8 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.groups.assignors import STEP, PartitionRacks, TopicLayout
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import (
-    ConfigError,
-    ProducerError,
-    TopicAuthorizationFailedError,
-    error_about,
-)
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors import ConfigError, ProducerError, TopicAuthorizationFailedError
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition

@@ -15,7 +15,7 @@ from aioproducer.engine.observer import ObservedFuture
 from aioproducer.errors import SerializationError
 from aioproducer.foundation.logs import ClientLog, RoomLogger
 from aioproducer.model import Header, ProducerRecord, RecordMetadata
-from aioproducer.serialization import checked_headers
+from aioproducer.serialization.serializer import checked_headers
 
 logger = RoomLogger(__name__)
 

@@ -131,8 +131,6 @@ from aioproducer.errors.broker import (
     UnsupportedForMessageFormatError,
     UnsupportedSaslMechanismError,
     code_name,
-    error_about,
-    explain,
     kafka_error,
 )
 from aioproducer.errors.client import (
@@ -185,7 +183,6 @@ from aioproducer.errors.client import (
     UsageError,
     Written,
     WrongLoopError,
-    anew,
 )
 
 __all__ = [
@@ -310,9 +307,6 @@ __all__ = [
     "UsageError",
     "Written",
     "WrongLoopError",
-    "anew",
     "code_name",
-    "error_about",
-    "explain",
     "kafka_error",
 ]

@@ -18,15 +18,9 @@ from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.timeouts import MOST_TIMEOUTS
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import (
-    ConfigError,
-    KafkaError,
-    ProducerError,
-    TopicRecreatedError,
-    anew,
-    error_about,
-)
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors import ConfigError, KafkaError, ProducerError, TopicRecreatedError
+from aioproducer.errors.broker import ErrorCode, error_about
+from aioproducer.errors.client import anew
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import in_turns, new_task

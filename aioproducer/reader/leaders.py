@@ -11,7 +11,8 @@ from uuid import UUID
 from aioproducer.engine.client.requests import ClusterDescription, TopicDescription
 from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
+from aioproducer.errors import ProducerError, TopicRecreatedError
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import Node, TopicPartition
 

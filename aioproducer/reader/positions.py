@@ -28,8 +28,8 @@ from aioproducer.errors import (
     ProducerError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
-    error_about,
 )
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from aioproducer.errors import ProducerError, anew
+from aioproducer.errors import ProducerError
+from aioproducer.errors.client import anew
 from aioproducer.model import TopicPartition
 from aioproducer.reader.partition import Item, PartitionState
 

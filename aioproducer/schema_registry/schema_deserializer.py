@@ -24,8 +24,8 @@ from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,
     SerializationError,
-    anew,
 )
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.model.type_parameters import V_co

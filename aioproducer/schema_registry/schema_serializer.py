@@ -17,13 +17,8 @@ from typing import Any, Final, Generic, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 from aioproducer.engine.client.environment import SYSTEM
-from aioproducer.errors import (
-    ConfigError,
-    NotPreparedError,
-    ProducerError,
-    SerializationError,
-    anew,
-)
+from aioproducer.errors import ConfigError, NotPreparedError, ProducerError, SerializationError
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import TaskOwner, new_task
 from aioproducer.model.type_parameters import Value

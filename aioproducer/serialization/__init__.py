@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer.serialization.serializer import (
     Field,
-    FieldSerializer,
     RecordHeaders,
-    RecordSerializers,
     SerializeFunction,
     Serializer,
-    SharedHeaders,
-    checked_headers,
-    plain_bytes,
-    shared_headers,
 )
 
 if TYPE_CHECKING:
@@ -112,13 +106,7 @@ __all__ = [
     "UUIDDeserializer",
     "UUIDSerializer",
     "Field",
-    "FieldSerializer",
     "RecordHeaders",
-    "RecordSerializers",
     "SerializeFunction",
     "Serializer",
-    "SharedHeaders",
-    "checked_headers",
-    "plain_bytes",
-    "shared_headers",
 ]

@@ -28,7 +28,7 @@ from aioproducer.engine.core.sending import TakenRecord, utf8
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.engine.records.routes import ENTRY
-from aioproducer.serialization import SharedHeaders, shared_headers
+from aioproducer.serialization.serializer import SharedHeaders, shared_headers
 from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.record_outcome import Outcomes
 

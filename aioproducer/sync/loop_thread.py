@@ -27,6 +27,7 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import AT_END, ProducerCore
 from aioproducer.engine.core.sending import TakenRecord
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.forks import AtExit
@@ -287,7 +288,7 @@ class LoopThread:
     def refuse(self) -> NoReturn:
         """Raise the reason for which the producer takes no records."""
         self._check(waits=False)
-        raise errors.anew(self._refusal)
+        raise anew(self._refusal)
 
     def wait_for_room(self, thread: Thread, size: int, timeout: float | None) -> None:
         """Wait for room in the inbox; the producer's own thread does not wait."""
@@ -311,7 +312,7 @@ class LoopThread:
         try:
             self._questions[question] = None
             if not self.call_soon(question.ask):
-                raise errors.anew(self._refusal)
+                raise anew(self._refusal)
             with suppress(Empty), self._thread.waited_for():
                 question.answers.get(timeout=timeout)
         finally:
@@ -321,7 +322,7 @@ class LoopThread:
         if question.answered:
             return question.answer
         if self.ended:
-            raise errors.anew(self._refusal)
+            raise anew(self._refusal)
         raise errors.ProducerTimeoutError(
             f"the call of producer {self._core.client_id!r} was not done "
             f"within {duration(timeout or 0.0)}"

@@ -58,7 +58,7 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.model.type_parameters import MYPY, NO_SERIALIZER, K_contra, V_contra
-from aioproducer.serialization import shared_headers
+from aioproducer.serialization.serializer import shared_headers
 from aioproducer.sync.loop_thread import LoopThread
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.engine.records.entry_token import EntryToken
-from aioproducer.errors import IllegalStateError, ProducerError, anew
+from aioproducer.errors import IllegalStateError, ProducerError
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.model import RecordMetadata
 

@@ -24,6 +24,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import lookup_offsets
 from aioproducer.engine.client.requests import EARLIEST, LATEST, DescribeRequest, IsolationLevel
 from aioproducer.engine.cluster.snapshot import ClusterView
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation import logs
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
@@ -127,7 +128,7 @@ class AIOKafkaConsumer(LoopBound):
             found = await client.request(DescribeRequest(tuple(topics), creates=True))
             for name, topic in found.topics.items():
                 if topic.error_code:
-                    raise ours.error_about(f"topic {name!r}", topic.error_code)
+                    raise error_about(f"topic {name!r}", topic.error_code)
             cluster.take(await client.request(WHOLE_CLUSTER))
 
         try:

@@ -40,7 +40,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import Header
-from aioproducer.serialization import checked_headers
+from aioproducer.serialization.serializer import checked_headers
 
 
 class TransactionContext:

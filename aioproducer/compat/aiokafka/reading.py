@@ -29,6 +29,7 @@ from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import MISSING_TOPIC_SECONDS, Member, MemberSurroundings
 from aioproducer.engine.groups.requests import FetchedOffsets, Membership
+from aioproducer.errors.client import anew
 from aioproducer.foundation import logs, tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import OffsetAndMetadata
@@ -205,7 +206,7 @@ class Reading(Consumer):
         await self.ready()
         await self._listener.first.wait()
         if (failure := self._source.fetcher.failure) is not None:
-            raise ours.anew(failure)
+            raise anew(failure)
 
     def _fail(self, error: Exception) -> None:
         super()._fail(error)
@@ -427,7 +428,7 @@ class Reading(Consumer):
         if where in self._progress.partitions:
             return self._progress.position(where)
         if (failure := self._source.fetcher.failure) is not None:
-            raise ours.anew(failure)
+            raise anew(failure)
         if not self._assignment.in_callback:
             await asyncio.sleep(_LOOK)
             return None

@@ -36,7 +36,8 @@ from aioproducer.engine.accumulator.producer_batch import (
 )
 from aioproducer.engine.accumulator.results import Flushes
 from aioproducer.engine.records.acceleration import RecordsBuilder, Routes
-from aioproducer.errors import BufferExhaustedError, NotPreparedError, ProducerError, anew
+from aioproducer.errors import BufferExhaustedError, NotPreparedError, ProducerError
+from aioproducer.errors.client import anew
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import counted
 

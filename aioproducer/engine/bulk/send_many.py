@@ -17,7 +17,7 @@ from aioproducer.engine.records.arrow import is_arrow, read_columns
 from aioproducer.engine.records.columns import Columns
 from aioproducer.foundation import tuning
 from aioproducer.model import Headers
-from aioproducer.serialization import SharedHeaders, shared_headers
+from aioproducer.serialization.serializer import SharedHeaders, shared_headers
 
 
 class ValueSender(ColumnWriter):

@@ -18,7 +18,7 @@ from aioproducer.engine.records.columns import Columns
 from aioproducer.errors import ProducerError, SerializationError
 from aioproducer.foundation import tuning
 from aioproducer.model import ProducerRecord
-from aioproducer.serialization import SharedHeaders
+from aioproducer.serialization.serializer import SharedHeaders
 
 
 class Outcomes(BulkOutcomes, RecordOutcomes, Protocol):

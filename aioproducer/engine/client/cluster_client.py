@@ -43,10 +43,9 @@ from aioproducer.errors import (
     RebootstrapRequiredError,
     RequestTimeoutError,
     WrongLoopError,
-    anew,
-    error_about,
 )
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors.broker import ErrorCode, error_about
+from aioproducer.errors.client import anew
 from aioproducer.foundation import logs
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import duration

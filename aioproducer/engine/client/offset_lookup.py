@@ -16,12 +16,8 @@ from aioproducer.engine.client.requests import (
     PartitionDescription,
 )
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import (
-    LeaderNotAvailableError,
-    ProducerError,
-    UnknownTopicOrPartitionError,
-    error_about,
-)
+from aioproducer.errors import LeaderNotAvailableError, ProducerError, UnknownTopicOrPartitionError
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
 

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
+from aioproducer.errors import KafkaError, ProtocolError, kafka_error
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, PartitionInfo, has_name
 

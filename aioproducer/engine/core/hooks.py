@@ -15,7 +15,8 @@ from aioproducer.config import JavaSerializer, ProducerConfig
 from aioproducer.engine.interceptors import Interceptors, begin_closing, close_failed, close_hooks
 from aioproducer.foundation.logs import ClientLog
 from aioproducer.foundation.runtime.tasks import is_being_cancelled
-from aioproducer.serialization import Field, FieldSerializer, RecordSerializers
+from aioproducer.serialization import Field
+from aioproducer.serialization.serializer import FieldSerializer, RecordSerializers
 
 if TYPE_CHECKING:
     # a producer without this hook imports no part of it

@@ -20,8 +20,8 @@ from aioproducer.errors import (
     ProducerBrokenError,
     ProducerClosedError,
     WrongLoopError,
-    anew,
 )
+from aioproducer.errors.client import anew
 from aioproducer.foundation import compiled, logs
 from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.runtime.tasks import new_task

@@ -30,12 +30,10 @@ from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,
     UnknownTopicOrPartitionError,
-    anew,
-    error_about,
-    explain,
     kafka_error,
 )
-from aioproducer.errors.broker import ErrorCode, lacking
+from aioproducer.errors.broker import ErrorCode, error_about, explain, lacking
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import BootstrapServer, Node, PartitionInfo, Peer, Value

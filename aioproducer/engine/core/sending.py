@@ -38,7 +38,7 @@ from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import ACCELERATED, Routes
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Header, Headers, ProducerRecord
-from aioproducer.serialization import SharedHeaders, checked_headers
+from aioproducer.serialization.serializer import SharedHeaders, checked_headers
 
 if TYPE_CHECKING:  # a producer without transactions does without it
     from aioproducer.engine.core.transaction_api import TransactionApi

@@ -22,8 +22,7 @@ from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import ClientLog, RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner, is_being_cancelled
-from aioproducer.serialization import RecordSerializers
-from aioproducer.serialization.serializer import may_succeed_later
+from aioproducer.serialization.serializer import RecordSerializers, may_succeed_later
 
 _MOST_PARTS: Final = 1_000
 _UNKNOWN: Final = 512

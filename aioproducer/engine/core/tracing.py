@@ -16,7 +16,7 @@ from aioproducer.engine.observer import (
 )
 from aioproducer.foundation.logs import ClientLog
 from aioproducer.model import Header, RecordMetadata
-from aioproducer.serialization import SharedHeaders, shared_headers
+from aioproducer.serialization.serializer import SharedHeaders, shared_headers
 
 
 class Tracing:

@@ -29,8 +29,8 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
-    anew,
 )
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import (

@@ -48,8 +48,8 @@ from aioproducer.errors import (
     ProtocolError,
     RebootstrapRequiredError,
     UsageError,
-    anew,
 )
+from aioproducer.errors.client import anew
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout

@@ -19,9 +19,9 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     SaslAuthenticationFailedError,
-    explain,
     kafka_error,
 )
+from aioproducer.errors.broker import explain
 from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.foundation.secret import Secret, masked
 

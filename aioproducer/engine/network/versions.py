@@ -24,10 +24,9 @@ from aioproducer.errors import (
     ProtocolError,
     RebootstrapRequiredError,
     UnsupportedVersionError,
-    explain,
     kafka_error,
 )
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors.broker import ErrorCode, explain
 
 
 class Features(NamedTuple):

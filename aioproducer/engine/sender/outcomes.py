@@ -17,9 +17,9 @@ from aioproducer.errors import (
     KafkaError,
     ProducerError,
     ProtocolError,
-    explain,
     kafka_error,
 )
+from aioproducer.errors.broker import explain
 from aioproducer.foundation.backoff import Pace
 
 

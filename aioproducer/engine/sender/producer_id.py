@@ -12,7 +12,8 @@ from aioproducer.engine.network.request import SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
-from aioproducer.errors import ProtocolError, explain, kafka_error
+from aioproducer.errors import ProtocolError, kafka_error
+from aioproducer.errors.broker import explain
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
 

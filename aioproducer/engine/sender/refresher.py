@@ -23,10 +23,10 @@ from aioproducer.errors import (
     ProducerError,
     ProtocolError,
     RebootstrapRequiredError,
-    anew,
-    explain,
     kafka_error,
 )
+from aioproducer.errors.broker import explain
+from aioproducer.errors.client import anew
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import Node, NodeId, TopicPartition

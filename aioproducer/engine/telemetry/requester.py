@@ -25,12 +25,8 @@ from aioproducer.engine.telemetry.subscription import (
     TelemetryState,
     TelemetryStates,
 )
-from aioproducer.errors import (
-    ProducerError,
-    ProducerTimeoutError,
-    UnsupportedVersionError,
-    anew,
-)
+from aioproducer.errors import ProducerError, ProducerTimeoutError, UnsupportedVersionError
+from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import RoomLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner

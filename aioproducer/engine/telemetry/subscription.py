@@ -15,7 +15,8 @@ from uuid import UUID
 
 from aioproducer.engine.network.request import SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
-from aioproducer.errors import IllegalStateError, KafkaError, ProducerError, error_about
+from aioproducer.errors import IllegalStateError, KafkaError, ProducerError
+from aioproducer.errors.broker import error_about
 from aioproducer.foundation import tuning
 
 __all__ = [

@@ -45,10 +45,9 @@ from aioproducer.errors import (
     UnknownProducerIdError,
     UnknownServerError,
     UnsupportedVersionError,
-    explain,
     kafka_error,
 )
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors.broker import ErrorCode, explain
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,

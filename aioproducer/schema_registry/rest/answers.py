@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from aioproducer.errors import ClientClosedError, ProducerError, anew
+from aioproducer.errors import ClientClosedError, ProducerError
+from aioproducer.errors.client import anew
 from aioproducer.foundation.runtime.tasks import TaskOwner
 
 __all__ = [

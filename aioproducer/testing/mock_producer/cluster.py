@@ -40,8 +40,8 @@ from aioproducer.engine.transactions.requests import (
     TransactionRequest,
     TxnOffsetCommit,
 )
-from aioproducer.errors import ConfigError, UnsupportedVersionError, error_about
-from aioproducer.errors.broker import ErrorCode
+from aioproducer.errors import ConfigError, UnsupportedVersionError
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.model import (
     ConsumerRecord,
     Node,

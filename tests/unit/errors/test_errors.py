@@ -24,7 +24,8 @@ from aioproducer.errors import (
     code_name,
     kafka_error,
 )
-from aioproducer.errors.broker import RETRIABLE, ErrorCode
+from aioproducer.errors.broker import RETRIABLE, ErrorCode, error_about, explain
+from aioproducer.errors.client import anew
 from aioproducer.model import Node
 
 ALL = {
@@ -177,9 +178,9 @@ def test_what_is_retried_apart_from_brokers_answers() -> None:
 
 
 def test_an_error_about_something_names_it_and_what_to_do() -> None:
-    error = errors.error_about("topic 'orders'", 17)
+    error = error_about("topic 'orders'", 17)
     assert type(error) is errors.InvalidTopicError
-    assert str(error) == f"topic 'orders': {errors.explain(17)}"
+    assert str(error) == f"topic 'orders': {explain(17)}"
 
 
 def test_public_names_are_there_and_builtins_are_not_shadowed() -> None:
@@ -199,7 +200,7 @@ def test_what_a_peer_says_gives_a_terminal_no_orders_and_begins_no_line() -> Non
     assert "\\x1b[2Jgrüße\\x9b\\u202e" in first
     assert second.startswith("  CRITICAL forged\\r")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
-    assert str(errors.anew(error)) == str(error)
+    assert str(anew(error)) == str(error)
 
 
 @pytest.mark.parametrize("host", ["a\nCRITICAL forged", "a\x1b[2J", "a\x9b", "a\u202eb"])
@@ -220,7 +221,7 @@ CLASSES = [
 @pytest.mark.parametrize("error_class", CLASSES)
 def test_the_facts_survive_a_copy(error_class: type[SchemaRegistryError]) -> None:
     error = error_class("no", url="http://registry/subjects", status=404, error_code=40401)
-    for twin in (errors.anew(error), pickle.loads(pickle.dumps(error))):
+    for twin in (anew(error), pickle.loads(pickle.dumps(error))):
         assert type(twin) is error_class
         assert str(twin) == "no"
         assert (twin.url, twin.status, twin.error_code) == ("http://registry/subjects", 404, 40401)

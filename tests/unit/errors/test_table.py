@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import Disposition, KafkaError, Written, broker, explain, kafka_error
-from aioproducer.errors.broker import TABLE, ErrorCode
+from aioproducer.errors import Disposition, KafkaError, Written, broker, kafka_error
+from aioproducer.errors.broker import TABLE, ErrorCode, explain
 
 RETRIABLE, REFRESH = "retriable", "retriable, refresh"
 

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from aioproducer.errors import ConfigError, NotPreparedError, SerializationError
-from aioproducer.serialization import (
-    Field,
+from aioproducer.serialization import Field, RecordHeaders, Serializer
+from aioproducer.serialization.serializer import (
     FieldSerializer,
-    RecordHeaders,
     RecordSerializers,
-    Serializer,
     checked_headers,
     plain_bytes,
 )
