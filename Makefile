@@ -199,7 +199,7 @@ docs-pictures: env ## Draw the plot of the README's figures, and the output of t
 docs-tables: env ## Refresh the generated tables of the documentation
 	"$(BIN)/python" -m tests.documentation.tables
 
-bench: env ## Measure and record every figure of the documentation: two and a half hours
+bench: env ## Measure and record every figure of the documentation: an hour and a half
 	"$(BIN)/python" -m benchmarks.suite
 
 bench-report: env ## Draw the newest measurement: a page with plots beside its JSON

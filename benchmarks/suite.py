@@ -23,33 +23,33 @@ SUITE: Final = {
     "benchmarks --settings defaults --workloads cold_topics --clients aioproducer,aiokafka "
     "--rounds 3": 3,
     "benchmarks --settings defaults --workloads bound_1k,far,far_1k,many_partitions "
-    "--clients aioproducer,confluent,confluent-idempotent --rounds 3": 12,
+    "--clients aioproducer,confluent,confluent-idempotent --rounds 3": 7,
     "benchmarks --settings defaults --brokers kafka "
     "--workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls --clients aioproducer,confluent,java "
     "--rounds 3": 5,
-    "benchmarks --settings defaults --rounds 3": 36,
-    "benchmarks.web --frameworks starlette,fastapi": 13,
-    "benchmarks.reading --rounds 3": 9,
-    "benchmarks.reading --brokers kafka --loads read_100,read_1k --rounds 3": 5,
-    "benchmarks.shim --rounds 3": 3,
+    "benchmarks --settings defaults --rounds 3": 21,
+    "benchmarks.web --frameworks starlette,fastapi": 9,
+    "benchmarks.reading --rounds 3": 5,
+    "benchmarks.reading --brokers kafka --loads read_100,read_1k --rounds 3": 2,
+    "benchmarks.shim --rounds 3": 1,
     "benchmarks.shim --brokers kafka --rounds 3": 3,
     "benchmarks.compat_confluent": 1,
     "benchmarks.new_process": 1,
     "benchmarks.produce_lines": 1,
-    "benchmarks.slow_brokers --rounds 2": 13,
+    "benchmarks.slow_brokers --rounds 2": 14,
     "benchmarks.slow_brokers --brokers kafka --rtt-ms 0 --partitions 6 "
-    "--clients aioproducer,confluent-idempotent": 5,
+    "--clients aioproducer,confluent-idempotent": 4,
     "benchmarks.messages": 1,
     "benchmarks.tiny_parts": 1,
     "benchmarks.flushes": 1,
-    "benchmarks.tls_handshakes": 1,
+    "benchmarks.tls_handshakes": 2,
     "benchmarks.observability --rounds 3": 2,
     "benchmarks.serializers": 1,
     "benchmarks.columnar": 1,
-    "benchmarks.light": 5,
-    "benchmarks.metadata --rounds 3": 3,
+    "benchmarks.light": 2,
+    "benchmarks.metadata --rounds 3": 1,
     "benchmarks.freezes --rounds 3": 3,
-    "benchmarks.silent_brokers": 6,
+    "benchmarks.silent_brokers": 5,
 }
 """The programs with their options, and about how many minutes each takes on two cores. ``make
 bench-report`` draws the last one of the main program."""
