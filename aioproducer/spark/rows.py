@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aioproducer.engine.accumulator import AccumulatorSettings
 from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import (
     RecordTooLargeError,
@@ -72,11 +73,14 @@ _LARGEST_HEADER: Final = 10
 """The bytes of a header beside its key and value: their lengths."""
 
 
-def too_large(columns: pa.RecordBatch, most: int) -> list[tuple[int, RecordTooLargeError]]:
-    """The rows of which a batch would have more than ``most`` bytes, by number, with their errors.
+def too_large(
+    columns: pa.RecordBatch, topic: str, settings: AccumulatorSettings
+) -> list[tuple[int, RecordTooLargeError]]:
+    """The rows that a producer with ``settings`` would refuse, by number, with their errors.
 
     ``columns``: binary keys and values, as they are sent.
     """
+    most = settings.largest_batch
     sizes = pc.coalesce(pc.binary_length(columns.column("value")), 0)
     if "key" in columns.schema.names:
         sizes = pc.add(sizes, pc.coalesce(pc.binary_length(columns.column("key")), 0))
@@ -89,7 +93,7 @@ def too_large(columns: pa.RecordBatch, most: int) -> list[tuple[int, RecordTooLa
         headers = record_headers(fields)
         key, value = (as_bytes(fields.get(name)) for name in ("key", "value"))
         if (size := batch_size_bound(key, value, headers)) > most:
-            found.append((row, RecordTooLargeError(_too_large(size, most))))
+            found.append((row, settings.too_large(topic, size, spelled=_in_spark)))
     return found
 
 
@@ -100,11 +104,9 @@ def _longest_headers(column: pa.Array) -> int:
     return (pc.max(pc.list_value_length(column)).as_py() or 0) * (longest + _LARGEST_HEADER)
 
 
-def _too_large(size: int, most: int) -> str:
-    return (
-        f"a record of {size} bytes is larger than {most} bytes: raise kafka.max.request.size (and "
-        "the topic's max.message.bytes, and kafka.buffer.memory), or send smaller records"
-    )
+def _in_spark(option: str) -> str:
+    """The name of a producer's option among those of a write."""
+    return f"kafka.{option.replace('_', '.')}"
 
 
 def record_headers(row: Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from aioproducer.engine.accumulator import accumulator_settings
+from aioproducer.engine.accumulator import AccumulatorSettings, accumulator_settings
 from aioproducer.engine.bulk.send_report import OffsetRange
 from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import (
@@ -112,12 +112,12 @@ Sifted: TypeAlias = tuple[list[tuple[str, pa.RecordBatch]], Letters]
 class DeadLetters:
     """Takes out the rows of a task that no broker would take. They become records of another topic.
 
-    ``most``: the bytes of the largest batch. ``batch``: of the write.
+    ``settings``: of the producer. ``batch``: of the write.
     """
 
-    def __init__(self, plan: SinkPlan, most: int, batch: Batch | None) -> None:
+    def __init__(self, plan: SinkPlan, settings: AccumulatorSettings, batch: Batch | None) -> None:
         self._plan = plan
-        self._most = most
+        self._settings = settings
         facts = {} if batch is None else {BATCH: str(batch.number), QUERY_ID: batch.query}
         self._headers = [(name, text.encode()) for name, text in facts.items() if text]
 
@@ -133,7 +133,7 @@ class DeadLetters:
         for topic, columns in parted(rows, self._plan):
             for encoding in self._plan.encodings.values():
                 columns = self._encoded(topic, columns, encoding, letters)
-            large = too_large(columns, self._most)
+            large = too_large(columns, topic, self._settings)
             for row, error in large:
                 letters += self.of(topic, columns.slice(row, 1), error)
             if large:
@@ -179,7 +179,8 @@ class DeadLetters:
             for too_much in ({}, {"value": None}, {"key": None, "headers": ()}):
                 letter = replace(letter, **too_much)
                 described = [*letter.all_headers(), *self._headers]
-                if batch_size_bound(letter.key, letter.value, described) <= self._most:
+                needed = batch_size_bound(letter.key, letter.value, described)
+                if needed <= self._settings.largest_batch:
                     break
             fields = [{"key": name, "value": text} for name, text in described]
             letters.append({"value": letter.value, "key": letter.key, "headers": fields})
@@ -204,15 +205,13 @@ class RowWriter:
     plan: SinkPlan
     partitions: TaskPartitions | None = None
     batch: Batch | None = None
-    _most: int = field(init=False)
-    """The bytes of the largest batch."""
+    _settings: AccumulatorSettings = field(init=False)
     _dead_letters: DeadLetters | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        settings = accumulator_settings(self.producer.config, None)
-        self._most = min(settings.max_request_size, settings.memory)
+        self._settings = accumulator_settings(self.producer.config, None)
         if self.plan.dead_letter_topic:
-            self._dead_letters = DeadLetters(self.plan, self._most, self.batch)
+            self._dead_letters = DeadLetters(self.plan, self._settings, self.batch)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WriteReport:
         """Send every row and wait for its outcome; rows of one partition in their order.
@@ -249,7 +248,7 @@ class RowWriter:
             return self._dead_letters.sift(chunk)
         topics = list(by_topic(chunk, self.plan))
         for topic, columns in topics:
-            if found := too_large(columns, self._most):
+            if found := too_large(columns, topic, self._settings):
                 raise _not_written(topic, len(found), len(columns), found[0][1])
         return topics, []
 

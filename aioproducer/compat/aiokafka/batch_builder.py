@@ -8,18 +8,20 @@ from time import time_ns
 from typing import Any, Final
 
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture
+from aioproducer.engine.accumulator import AccumulatorSettings
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound
-from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import AppendedRecord
 from aioproducer.engine.records.field_reader import read_records
-from aioproducer.errors import RecordTooLargeError, SerializationError
+from aioproducer.errors import SerializationError
 from aioproducer.model import Header
 from aioproducer.serialization.serializer import checked_headers
 
 _SENT_LATER: Final = "of send_batch()"
 _FIRST_BUFFER: Final = 16_384
 """The bytes of a batch's first buffer, which doubles when it is full."""
+_MOST_OVERHEAD: Final = batch_size_bound(None, None, ())
+"""The bytes by which the :func:`batch_size_bound` of a record exceeds its size, at most."""
 
 
 class BatchBuilder:
@@ -121,15 +123,6 @@ class BatchBuilder:
         """The number of records."""
         return self._encoded.count
 
-    def check_records(self, most: int) -> None:
-        """Raise RecordTooLargeError if a record is larger than ``most`` bytes."""
-        largest = BATCH_OVERHEAD + self._encoded.max_record_size
-        if largest > most:
-            raise RecordTooLargeError(
-                f"the batch has a record of up to {largest} bytes, and max_request_size is "
-                f"{most}: raise it (and the topic's max.message.bytes), or send smaller records"
-            )
-
     @property
     def encoded(self) -> RecordsBuilder:
         """The records, encoded; a view."""
@@ -167,6 +160,17 @@ def _checked_timestamp(given: Any) -> int:
 def bytes_of(field: Any) -> Any:
     """The field as it is now: the caller may change it later."""
     return field if field is None or type(field) is bytes else bytes(field)
+
+
+def check_records(topic: str, encoded: RecordsBuilder, settings: AccumulatorSettings) -> None:
+    """Raise RecordTooLargeError if ``send()`` would refuse one of the records."""
+    if encoded.max_record_size + _MOST_OVERHEAD <= settings.largest_batch:
+        return
+    records = read_records(encoded)
+    sizes = (batch_size_bound(key, value, headers) for _, key, value, headers in records)
+    needed = max(sizes, default=0)
+    if needed > settings.largest_batch:
+        raise settings.too_large(topic, needed)
 
 
 def send_encoded(

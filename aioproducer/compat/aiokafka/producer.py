@@ -16,6 +16,7 @@ from aioproducer.compat.aiokafka.batch_builder import (
     BatchBuilder,
     bytes_of,
     check_bytes,
+    check_records,
     send_encoded,
     whole,
 )
@@ -326,7 +327,7 @@ class AIOKafkaProducer(LoopBound):
             chosen = self._partition_of_batch(await self._topic(topic), partition)
             if self._config.transactional_id is not None:
                 core.transactions.check_open()
-            batch.check_records(self._options.max_request_size)
+            check_records(topic, batch.encoded, core.engine.accumulator.settings)
             await self._wait_for_room()
             batch.close()
             future = self._future(loop=self._loop)

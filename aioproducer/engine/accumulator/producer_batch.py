@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum, auto
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
@@ -101,6 +101,29 @@ class AccumulatorSettings(NamedTuple):
     most_doublings: int = 0
     """The number of times that ``batch_size`` may double under load."""
 
+    @property
+    def largest_batch(self) -> int:
+        """Bytes of the largest batch. A record that needs more is refused: :meth:`too_large`."""
+        return min(self.max_request_size, self.memory)
+
+    def too_large(
+        self, topic: str, needed: int, spelled: Callable[[str], str] = str
+    ) -> RecordTooLargeError:
+        """The error of a record that needs ``needed`` bytes, more than :attr:`largest_batch`.
+
+        ``needed``: see :func:`batch_size_bound`. ``spelled``: the name that the user has for an
+        option.
+        """
+        limit, what, option = self.max_request_size, spelled("max_request_size"), "it"
+        if needed <= limit:
+            limit, option = self.memory, spelled("buffer_memory")
+            what = f"the share of {option} for batches"
+        return RecordTooLargeError(
+            f"a record of {needed} bytes for topic {topic!r} is larger than the "
+            f"{limit} bytes of {what}: raise {option} (and the topic's max.message.bytes), or send "
+            "smaller records"
+        )
+
 
 def accumulator_settings(
     config: ProducerConfig, is_near: Callable[[int], bool] | None
@@ -147,7 +170,7 @@ class BatchSizes:
         self._expansion = expansion
         self._limits: dict[str, int] = {}
         """The most bytes of a batch, for the topics whose brokers refused larger ones."""
-        self.most: int = min(settings.max_request_size, settings.memory)
+        self.most: int = settings.largest_batch
         """Bytes of the largest batch."""
 
     def full(self, topic: str, growth: BatchGrowth) -> int:
@@ -156,7 +179,7 @@ class BatchSizes:
             size = self._settings.batch_size << growth.doublings
             return min(size, self._limits[topic]) if topic in self._limits else size
         size = int(self._settings.batch_size * self._expansion(topic))
-        return min(size, self._settings.max_request_size, self._settings.memory)
+        return min(size, self.most)
 
     def share(self, growth: BatchGrowth) -> int:
         """Bytes of keyless records that a partition gets before the next one is chosen."""
@@ -190,20 +213,8 @@ class BatchSizes:
         """
         needed = batch_size_bound(record.key, record.value, record.headers)
         if needed > self.most:
-            self.refuse(record.topic, needed)
+            raise self._settings.too_large(record.topic, needed)
         return needed
-
-    def refuse(self, topic: str, needed: int) -> NoReturn:
-        """Raise the error of a record that no batch is large enough for."""
-        limit, what, option = self._settings.max_request_size, "max_request_size", "it"
-        if needed <= limit:
-            limit, option = self._settings.memory, "buffer_memory"
-            what = "the share of buffer_memory for batches"
-        raise RecordTooLargeError(
-            f"a record of {needed} bytes for topic {topic!r} is larger than the "
-            f"{limit} bytes of {what}: raise {option} (and the topic's max.message.bytes), or send "
-            "smaller records"
-        )
 
 
 _WHOLE_SHARE: Final = 2**40

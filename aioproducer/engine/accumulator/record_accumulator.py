@@ -157,7 +157,7 @@ class RecordAccumulator:
         known: Topic = self._topics[topic]
         needed: int = batch_size_bound(key, value, headers)
         if needed > self._sizes.most:
-            self._sizes.refuse(topic, needed)
+            raise self.settings.too_large(topic, needed)
         partition: Partition
         if number == STICKY:
             tried = known.sticky

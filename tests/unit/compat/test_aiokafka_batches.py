@@ -13,9 +13,11 @@ from aiokafka.producer.message_accumulator import (  # type: ignore[import-untyp
     BatchBuilder as TheirBuilder,
 )
 
-from aioproducer import RecordTooLargeError, SerializationError, errors, model
-from aioproducer.compat.aiokafka.batch_builder import BatchBuilder
+from aioproducer import ProducerConfig, RecordTooLargeError, SerializationError, errors, model
+from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_records
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
+from aioproducer.engine.accumulator import AccumulatorSettings, accumulator_settings
+from aioproducer.engine.records.acceleration import batch_size_bound
 from aioproducer.engine.records.field_reader import read_records
 
 RECORDS: list[tuple[Any, Any, Any]] = [
@@ -53,9 +55,29 @@ def test_the_first_record_may_be_larger_than_the_batch() -> None:
     assert batch.append(timestamp=None, key=None, value=b"m" * 101) is not None
     assert batch.append(timestamp=None, key=None, value=b"") is None
     assert batch.record_count() == 1
-    batch.check_records(200)
+    check_records("t", batch.encoded, settings_of(200))
     with pytest.raises(RecordTooLargeError, match="max_request_size"):
-        batch.check_records(150)
+        check_records("t", batch.encoded, settings_of(150))
+
+
+def settings_of(max_request_size: int) -> AccumulatorSettings:
+    config = ProducerConfig(bootstrap_servers="localhost:1", max_request_size=max_request_size)
+    return accumulator_settings(config, None)
+
+
+@pytest.mark.parametrize(("key", "value", "headers"), RECORDS)
+def test_a_record_of_a_batch_is_too_large_where_send_refuses_it(
+    key: Any, value: Any, headers: Any
+) -> None:
+    """To the byte, and a batch that was refused can still be filled."""
+    batch = BatchBuilder(1 << 20)
+    batch.append(timestamp=None, key=None, value=b"")
+    batch.append(timestamp=None, key=key, value=value, headers=headers)
+    needed = batch_size_bound(key, value, headers)
+    check_records("t", batch.encoded, settings_of(needed))
+    with pytest.raises(RecordTooLargeError, match=f"a record of {needed} bytes for topic 't'"):
+        check_records("t", batch.encoded, settings_of(needed - 1))
+    assert batch.append(timestamp=None, key=None, value=bytes(100_000)) is not None
 
 
 def test_records_have_the_present_time_or_their_own() -> None:

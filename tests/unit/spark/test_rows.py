@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import DoubleType, StructField, StructType
 
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import AccumulatorSettings, accumulator_settings
 from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import IllegalStateError, SerializationError
@@ -61,6 +63,11 @@ def test_a_row_without_a_topic_is_refused_in_sparks_words() -> None:
         list(by_topic(rows, plan(None, "topic", "value")))
 
 
+def settings_of(max_request_size: int) -> AccumulatorSettings:
+    config = ProducerConfig(bootstrap_servers="localhost:1", max_request_size=max_request_size)
+    return accumulator_settings(config, None)
+
+
 def headers_column(*rows: list[tuple[str, bytes]] | None) -> pa.Array:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     fields = [None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows]
@@ -85,9 +92,20 @@ def test_a_row_is_too_large_where_the_producer_refuses_it(name: str) -> None:
     ]
     most = sorted(batch_size_bound(*record) for record in records)[-4]
     refused = [row for row, each in enumerate(records) if batch_size_bound(*each) > most]
-    assert [row for row, _ in too_large(rows, most)] == refused
+    found = too_large(rows, "t", settings_of(most))
+    assert [row for row, _ in found] == refused
     assert len(refused) in (1, 2, 3)
-    assert too_large(rows.slice(0, 0), most) == []
+    told = str(found[0][1])
+    assert f"topic 't' is larger than the {most} bytes of kafka.max.request.size: raise it" in told
+    assert too_large(rows.slice(0, 0), "t", settings_of(most)) == []
+
+
+def test_the_option_of_a_write_is_named_that_would_let_a_large_row_pass() -> None:
+    config = ProducerConfig(bootstrap_servers="localhost:1", buffer_memory=400_000)
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([b"x" * 300_000])})
+    [(_, error)] = too_large(rows, "t", accumulator_settings(config, None))
+    told = str(error)
+    assert "300000 bytes of the share of kafka.buffer.memory for batches: raise kafka.b" in told
 
 
 def letters_of(letters: Letters) -> list[tuple[str, bytes | None, bytes | None, str]]:
@@ -104,9 +122,8 @@ def test_rows_that_no_broker_would_take_become_dead_letters() -> None:
     rows = batch(
         topic=["b", None, "a", "b"], value=["1", "2", "x" * 1500, "4"], key=["k", "l", "m", "n"]
     )
-    topics, letters = DeadLetters(plan(None, "topic", "value", "key"), 1000, Batch(7, "q")).sift(
-        rows
-    )
+    planned = plan(None, "topic", "value", "key")
+    topics, letters = DeadLetters(planned, settings_of(1000), Batch(7, "q")).sift(rows)
     assert [(topic, columns.to_pydict()) for topic, columns in topics] == [
         ("b", {"value": ["1", "4"], "key": ["k", "n"]}),
     ]
@@ -128,7 +145,7 @@ def test_values_that_do_not_fit_their_format_become_dead_letters() -> None:
     typed = plan_sink(options, schema)
     numbers = [0.0, math.nan, 2.0, 3.0, math.inf, 5.0, 6.0]
     rows = pa.RecordBatch.from_pydict({"value": pa.array([{"x": each} for each in numbers])})
-    [(topic, columns)], letters = DeadLetters(typed, 1000, None).sift(rows)
+    [(topic, columns)], letters = DeadLetters(typed, settings_of(1000), None).sift(rows)
     assert topic == "t"
     assert [json.loads(each)["x"] for each in columns.column("value").to_pylist()] == [
         0.0, 2.0, 3.0, 5.0, 6.0,
@@ -138,7 +155,7 @@ def test_values_that_do_not_fit_their_format_become_dead_letters() -> None:
         ("t", None, b'{"x": Infinity}', "SerializationError"),
     ]
     only_bad = rows.slice(1, 1)
-    assert DeadLetters(typed, 1000, None).sift(only_bad)[0] == []
+    assert DeadLetters(typed, settings_of(1000), None).sift(only_bad)[0] == []
 
 
 PARTITIONS = range(4)
