@@ -184,6 +184,11 @@ class SchemaRegistry:
             self._latest_ttl,
         )
 
+    def _latest_lasts(self, subject: str) -> float:
+        """The seconds for which :meth:`latest` returns the same version; 0: it asks again."""
+        now = asyncio.get_running_loop().time()
+        return self._cache.seconds_left(Key("latest", subject), now)
+
     async def version(
         self, subject: str, version: int, *, deleted: bool = False
     ) -> RegisteredSchema:

@@ -43,7 +43,7 @@ Encode: TypeAlias = Callable[[Any, RecordHeaders], bytes]
 """From a value and the headers of its record to its bytes, after the prefix."""
 
 _FAILURE_LASTS: Final = 30.0  # seconds for which a permanent failure of a schema is remembered
-_SHORTEST_TTL: Final = 1.0  # seconds for which a latest version is used without being asked for
+_SHORTEST_TTL: Final = 1.0  # seconds between two requests for a latest version, at least
 _TYPES: Final = 1000  # of the values of one topic, whose encoders are kept
 
 
@@ -79,7 +79,9 @@ class Target:
 class _Ready:
     target: Target
     refresh_at: float | None
-    """The time from which a later version may be the latest; None: the schema is fixed."""
+    """The time at which the latest version is requested again; None: the schema is fixed.
+
+    The client's cache decides how old a latest version may be."""
 
 
 @dataclass(slots=True)
@@ -193,7 +195,7 @@ class SchemaSerializer(ABC, Generic[Value]):
             state.wanted.discard(key)
         for key, ready in tuple(state.outcomes.items()):
             if isinstance(ready, _Ready) and _is_due(ready):
-                ready.refresh_at = _clock() + self._latest_ttl
+                ready.refresh_at = self._after(self._registry.latest_ttl)  # if this fails
                 self._refresh(topic, state, key)
         if unavailable is not None:
             raise unavailable
@@ -217,9 +219,8 @@ class SchemaSerializer(ABC, Generic[Value]):
 
     # --- the schemas of a topic ---------------------------------------------------------------
 
-    @property
-    def _latest_ttl(self) -> float:
-        return max(_SHORTEST_TTL, self._registry.latest_ttl)
+    def _after(self, seconds: float) -> float:
+        return _clock() + max(_SHORTEST_TTL, seconds)
 
     def _state(self, topic: str) -> _Topic:
         state = self._topics.get(topic)
@@ -233,13 +234,10 @@ class SchemaSerializer(ABC, Generic[Value]):
         return outcome is None or (isinstance(outcome, _Failed) and outcome.until <= _clock())
 
     async def _load(self, topic: str, state: _Topic, key: Hashable) -> None:
-        target = await self._fetch(topic, key)
-        fixed = self._settings.policy.choice != "latest"
-        refresh_at = None if fixed else _clock() + self._latest_ttl
-        state.outcomes[key] = _Ready(target, refresh_at)
+        state.outcomes[key] = await self._fetch(topic, key)
         state.encoders.clear()
 
-    async def _fetch(self, topic: str, key: Hashable) -> Target:
+    async def _fetch(self, topic: str, key: Hashable) -> _Ready:
         settings = self._settings
         local = self._local(key)
         subject = subject_name(
@@ -249,6 +247,9 @@ class SchemaSerializer(ABC, Generic[Value]):
         if local is not None and settings.policy.writes_own_schema:
             own = await self._completed(local, key)
         registered = await settings.policy.fetch(self._registry, subject, own)
+        refresh_at = None
+        if settings.policy.choice == "latest":
+            refresh_at = self._after(self._registry._latest_lasts(subject))
         place = _place(topic, subject)
         refuse_rules_of_writers(registered.schema, place)
         if registered.schema.schema_type != self.schema_type:
@@ -260,9 +261,9 @@ class SchemaSerializer(ABC, Generic[Value]):
         schema = own or registered.schema
         named = await self._registry.resolve(schema) if schema.references else {}
         target = Target(topic, self._field, subject, registered, schema, named)
-        if settings.location == "header":
-            return target
-        return replace(target, prefix=id_bytes(registered.id, self._framing(target, key)))
+        if settings.location == "prefix":
+            target = replace(target, prefix=id_bytes(registered.id, self._framing(target, key)))
+        return _Ready(target, refresh_at)
 
     def _remember(self, topic: str, state: _Topic, key: Hashable, error: Exception) -> None:
         if not isinstance(error, ProducerError):

@@ -494,6 +494,23 @@ async def test_the_latest_version_is_written_and_asked_for_again(
     await until(lambda: serializer.serialize("orders", order, []) == wider)
 
 
+async def test_a_latest_version_that_the_client_has_had_for_a_while_is_used_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(schema_serializer, "_clock", lambda: now)
+    registry = InMemorySchemaRegistry(latest_ttl=100.0)
+    await registry.register("orders-value", Schema(json.dumps(ORDER)))
+    await registry.latest("orders-value")
+    registry._latest_ttl = 300.0  # as if 200 of its 300 seconds had passed
+    serializer = await prepared(AvroSerializer(registry, use_latest_version=True))
+    now = 90.0
+    assert serializer.serialize("orders", FIELDS, []) == id_bytes(1) + bare(ORDER, FIELDS)
+    now = 100.0
+    with pytest.raises(NotPreparedError, match="must be requested again"):
+        serializer.serialize("orders", FIELDS, [])
+
+
 async def test_a_thread_that_serializes_while_a_later_version_arrives_does_not_keep_the_old_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
