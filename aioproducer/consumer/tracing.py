@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from types import TracebackType
+from typing import Any, Final
 
 from aioproducer.consumer.workers import Handle, no_coroutine_function
-from aioproducer.engine.observer import ConsumerTracing, default_of_consumers
+from aioproducer.engine.observer import ConsumerTracing, default_of_consumers, observer_failed
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import AnyRecord, ConsumerRecord
 
 logger = RoomLogger(__name__)
+
+_FAILED: Final = "%r failed for a record that was read"
 
 
 class TracingSlot:
@@ -34,14 +37,18 @@ class TracingSlot:
         except Exception as error:
             logger.error("%s is not traced: %r failed", self.client_id, factory, exc_info=error)
 
-    def process(self, records: AnyRecord | Iterable[AnyRecord]) -> AbstractContextManager[Any]:
-        """The block in which the application works on a record, or on several."""
-        tracing = self.tracing
-        if tracing is None:
-            return nullcontext()
-        if isinstance(records, ConsumerRecord):
-            return tracing.record(records)
-        return tracing.batch(tuple(records))
+    def process(
+        self, records: AnyRecord | Iterable[AnyRecord], untraced: Any = None
+    ) -> AbstractContextManager[Any]:
+        """The block in which the application works on a record, or on several.
+
+        ``untraced``: the value of the block while there is no tracing, or after an error of it.
+        """
+        if self.tracing is None:
+            return nullcontext(untraced)
+        if not isinstance(records, ConsumerRecord):
+            records = tuple(records)
+        return _Block(self.tracing, records, untraced)
 
     def traced(self, handle: Handle) -> Handle:
         """``handle``, traced if there is any tracing now. The tracing may end meanwhile."""
@@ -56,3 +63,48 @@ class TracingSlot:
                 await work
 
         return handle_traced
+
+
+class _Block(AbstractContextManager[Any]):
+    """The block of a tracing. Errors of the tracing are logged, and never reach the application."""
+
+    __slots__ = ("_block", "_records", "_tracing", "_untraced")
+
+    def __init__(
+        self,
+        tracing: ConsumerTracing,
+        records: AnyRecord | tuple[AnyRecord, ...],
+        untraced: Any,
+    ) -> None:
+        self._tracing = tracing
+        self._records = records
+        self._untraced = untraced
+        self._block: AbstractContextManager[Any] | None = None
+
+    def __enter__(self) -> Any:
+        tracing, records = self._tracing, self._records
+        try:
+            if isinstance(records, ConsumerRecord):
+                block = tracing.record(records)
+            else:
+                block = tracing.batch(records)
+            value = block.__enter__()
+        except Exception as error:
+            observer_failed(error, _FAILED, tracing)
+            return self._untraced
+        self._block = block
+        return value
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._block is None:
+            return
+        try:
+            self._block.__exit__(exc_type, exc, traceback)
+        except Exception as error:
+            if error is not exc:
+                observer_failed(error, _FAILED, self._tracing)

@@ -4,7 +4,8 @@ A producer has one observer at most, and pays nothing without one. The tracing o
 counterpart for records that are read.
 ``aioproducer.observability.otel`` makes observers that trace. All methods are called on the
 producer's event loop, but :meth:`Observer.context` and :meth:`Observer.record_sent` are called by
-the thread that sends. An error of an observer is logged and never breaks the send.
+the thread that sends. :func:`observer_failed` logs the errors of both, which never break the send,
+or the work on a record.
 """
 
 import logging
@@ -281,10 +282,10 @@ def default() -> ObserverFactory | None:
 
 
 class ConsumerTracing(Protocol):
-    """Traces the work of an application on the records of one consumer."""
+    """Traces the work of an application on the records of one consumer. Its errors are logged."""
 
     def record(self, record: AnyRecord) -> AbstractContextManager[Any]:
-        """The block in which the application works on ``record``. It adds no error of its own."""
+        """The block in which the application works on ``record``."""
 
     def batch(self, records: Sequence[AnyRecord]) -> AbstractContextManager[Any]:
         """The block in which the application works on all of ``records``, likewise."""
@@ -321,7 +322,10 @@ def default_of_consumers() -> ConsumerTracingFactory | None:
 def observer_failed(
     error: Exception, text: str, *arguments: object, log: ClientLog | None = None
 ) -> None:
-    """Log the error of an observer, which never breaks the send; ``text`` has the arguments."""
+    """Log the error of an observer, or of a consumer's tracing; ``text`` has the arguments.
+
+    It never breaks the send, or the work on a record.
+    """
     logger.repeated(
         logging.ERROR,
         (text, type(error).__name__),

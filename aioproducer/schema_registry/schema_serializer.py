@@ -79,9 +79,8 @@ class Target:
 class _Ready:
     target: Target
     refresh_at: float | None
-    """The time at which the latest version is requested again; None: the schema is fixed.
-
-    The client's cache decides how old a latest version may be."""
+    """The time at which the latest version is requested again, by :meth:`SchemaRegistry.latest`,
+    which decides how old it may be; None: the schema is fixed."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,8 +44,7 @@ def process_span(
     The span is current in the block, ends with it, and records the error that leaves it. Without
     instrumentation the span records nothing. ``run()`` creates such spans automatically.
     """
-    slot = consumer._tracing
-    return nullcontext(INVALID_SPAN) if slot.tracing is None else slot.process(records)
+    return consumer._tracing.process(records, INVALID_SPAN)
 
 
 class _Work(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from opentelemetry import trace
 
 from aioproducer import Producer
 from aioproducer.consumer import Consumer, consumer
+from aioproducer.consumer.tracing import TracingSlot
 from aioproducer.engine.observer import set_default_of_consumers
-from aioproducer.model import ConsumerRecord
+from aioproducer.model import AnyRecord, ConsumerRecord
 from aioproducer.observability.otel import (
     AioproducerInstrumentor,
     instrument,
@@ -197,3 +199,61 @@ def test_a_factory_that_fails_is_a_line_in_the_log(caplog: pytest.LogCaptureFixt
     finally:
         set_default_of_consumers(None)
     assert any("is not traced" in line for line in caplog.messages)
+
+
+class Broken:
+    """A tracing that fails in ``where``, and so do its blocks."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def _fail_in(self, where: str) -> None:
+        if where == self._where:
+            raise RuntimeError(f"no idea in {where}")
+
+    def record(self, record: AnyRecord) -> AbstractContextManager[Any]:
+        self._fail_in("record")
+        return self
+
+    def batch(self, records: Sequence[AnyRecord]) -> AbstractContextManager[Any]:
+        self._fail_in("record")
+        return self
+
+    def __enter__(self) -> str:
+        self._fail_in("__enter__")
+        return "span"
+
+    def __exit__(self, *_: object) -> None:
+        self._fail_in("__exit__")
+
+
+@pytest.mark.parametrize("where", ["record", "__enter__", "__exit__"])
+@pytest.mark.parametrize("several", [True, False])
+def test_an_error_of_a_tracing_is_a_line_in_the_log(
+    where: str, several: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = ConsumerRecord("orders", 0, 0, 0, "CreateTime", None, b"v", ())
+    slot = TracingSlot("tests", "g")
+    slot.tracing = Broken(where)
+    with slot.process([record] if several else record, "untraced") as value:
+        assert value == ("span" if where == "__exit__" else "untraced")
+    own = KeyError("the application's")
+    with pytest.raises(KeyError) as raised, slot.process([record] if several else record):
+        raise own
+    assert raised.value is own
+    lines = [each for each in caplog.records if "failed for a record" in each.message]
+    told = [str(each.exc_info[1]) for each in lines if each.exc_info]
+    assert told == [f"no idea in {where}"] * 2
+
+
+def test_a_handler_runs_although_its_tracing_fails() -> None:
+    handled: list[ConsumerRecord] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await sent(world, InMemorySdk())
+        async with of(world) as reader:
+            reader._tracing.tracing = Broken("__enter__")
+            handled.extend(await run(reader))
+
+    live(life)
+    assert len(handled) == RECORDS
