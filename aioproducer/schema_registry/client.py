@@ -99,7 +99,8 @@ class SchemaRegistry:
         ``schema.registry.ssl.truststore.location``, …
 
         ``source``: the properties, or the path of a properties file. Placeholders such as
-        ``${env:REGISTRY_PASSWORD}`` are resolved. Properties of producers are ignored.
+        ``${env:REGISTRY_PASSWORD}`` are resolved, even without ``config.providers``. Properties of
+        producers are ignored.
 
         Raises:
             ConfigError: a property is unknown, or its value can't be used.

@@ -145,6 +145,7 @@ def registry_properties(given: Mapping[str, Secret]) -> RegistryProperties:
 
 def _values_in(given: Mapping[str, Secret]) -> dict[str, Secret]:
     """The registry's properties without the prefix, their placeholders resolved; and the URL."""
+    # Those of a producer need config.providers. A registry's client has no keywords in their place.
     providers = Providers.of({name: each.reveal() for name, each in given.items()}) or BUILT_IN
     values: dict[str, Secret] = {}
     for name in sorted(given, key=lambda each: (each == _JAAS, each.startswith(_PREFIX))):
