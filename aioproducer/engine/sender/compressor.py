@@ -60,7 +60,11 @@ class Compressor:
         then()
 
     def encode(self, batch: ProducerBatch) -> Buffer:
-        """The bytes of ``batch`` in a request; the estimate of its topic learns from their size."""
+        """The bytes of ``batch`` in a request; the estimate of its topic learns from their size.
+
+        It learns again from a batch that is sent again, as Java's does: ``ProducerBatch.close`` is
+        called whenever one is drained.
+        """
         data = frame_batch(batch.builder, batch.state, self._compression, batch.compressed)
         self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
         return data
