@@ -1,6 +1,6 @@
 """Credentials that can change: the application's own providers, and placeholders.
 
-:func:`ask` calls a provider of tokens or credentials, and :func:`is_final` judges its errors.
+:func:`ask` calls a provider of tokens or credentials, and :func:`failure_of` judges its errors.
 :class:`ProvidedCredentials` asks a provider for user name and password at each login, which
 :func:`provided_login` reads from ``sasl_credentials_provider``.
 :class:`RereadMechanism` reads the placeholders of the configuration again for each login.
@@ -29,10 +29,9 @@ __all__ = [
     "Provider",
     "Raised",
     "ask",
+    "failure_of",
     "imported",
-    "is_final",
     "limit",
-    "told",
     "ProvidedCredentials",
     "ProvidedLogin",
     "RereadMechanism",
@@ -74,15 +73,28 @@ async def ask(provider: Provider, threads: ThreadForEach) -> object:
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def is_final(error: BaseException, *, has_worked: bool) -> bool:
-    """True if a provider that raised ``error`` is not to be asked again soon."""
-    final = _WRONG_PROGRAM if has_worked else (*_WRONG_PROGRAM, *_WRONG_ANSWER)
-    return isinstance(error, final) and not isinstance(error, OSError)
+def failure_of(
+    error: BaseException,
+    provider: str,
+    refusal: type[ProducerError],
+    outage: type[ProducerError],
+    again: str,
+    *,
+    has_worked: bool,
+) -> ProducerError:
+    """The error of a login whose ``provider`` raised ``error``: a ``refusal`` or an ``outage``.
 
-
-def told(error: BaseException) -> str:
-    """``error`` in an error's text."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    A refusal counts as a refused login, and an outage as a broker that was not reached (see
+    :class:`~aioproducer.engine.network.connection_states.RefusedLogins`). ``again`` says in an
+    outage's message when the provider is called next. ``has_worked``: it has given an answer.
+    """
+    told = f": {error}" if str(error) else ""
+    what = f"{provider} failed with {type(error).__name__}{told}"
+    wrong = _WRONG_PROGRAM if has_worked else (*_WRONG_PROGRAM, *_WRONG_ANSWER)
+    is_wrong = isinstance(error, wrong) and not isinstance(error, OSError)
+    failure = refusal(what) if is_wrong else outage(f"{what}; {again}")
+    failure.__cause__ = error
+    return failure
 
 
 def _guarded(provider: Provider) -> object:
@@ -163,6 +175,7 @@ def provided_login(
 
 
 _FORM: Final = "it must return a pair of str, (user name, password)"
+_AGAIN: Final = "it is called again for the next login"
 
 
 @final
@@ -246,19 +259,19 @@ class ProvidedCredentials(Mechanism):
             logger.warning("The last credentials stay in use: %s", failure)
 
     def _failure_of(self, error: BaseException) -> ProducerError:
-        what = f"sasl_credentials_provider failed with {told(error)}"
-        failure: ProducerError
-        if is_final(error, has_worked=self._mechanism is not None):
-            failure = AuthenticationError(what)
-        else:
-            failure = NetworkError(f"{what}; it is called again for the next login")
-        failure.__cause__ = error
-        return failure
+        return failure_of(
+            error,
+            "sasl_credentials_provider",
+            AuthenticationError,
+            NetworkError,
+            _AGAIN,
+            has_worked=self._mechanism is not None,
+        )
 
     def _too_slow(self) -> NetworkError:
         return NetworkError(
             f"sasl_credentials_provider did not answer within {duration(self._timeout)}"
-            " (sasl_login_read_timeout_ms); it is called again for the next login"
+            f" (sasl_login_read_timeout_ms); {_AGAIN}"
         )
 
 

@@ -19,9 +19,14 @@ from types import MethodType
 from typing import Final, final
 
 from aioproducer.auth.oauthbearer import RefreshRules, Token, token_from
-from aioproducer.auth.providers import Provider, Raised, ask, is_final, told
-from aioproducer.errors import ProducerError, ProducerTimeoutError, TokenEndpointError, TokenError
-from aioproducer.errors.client import anew
+from aioproducer.auth.providers import Provider, Raised, ask, failure_of
+from aioproducer.errors import (
+    ProducerError,
+    ProducerTimeoutError,
+    TokenEndpointError,
+    TokenError,
+    anew,
+)
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import duration, plain_logger
 from aioproducer.foundation.runtime import forks
@@ -40,6 +45,7 @@ _RETRY_BACKOFF: Final = (0.1, 10.0)
 _FETCH_TIMEOUT: Final = 60.0
 _PATIENCE: Final = 2.0
 _GRACE: Final = 1.0
+_AGAIN: Final = "the producer retries"
 _TO_END: Final = 0.1
 """Seconds for a provider to end that was cancelled; one that goes on holds up no producer."""
 
@@ -228,19 +234,18 @@ class TokenSource:
         if isinstance(error, ProducerError):
             error.__context__ = None
             return error.with_traceback(None)  # its frames hold what the provider gave
-        what = f"the token provider failed with {told(error)}"
-        failure: ProducerError
-        if is_final(error, has_worked=self._has_worked):
-            failure = TokenError(what)
-        else:
-            failure = TokenEndpointError(f"{what}; the producer retries")
-        failure.__cause__ = error
-        return failure
+        return failure_of(
+            error,
+            "the token provider",
+            TokenError,
+            TokenEndpointError,
+            _AGAIN,
+            has_worked=self._has_worked,
+        )
 
     def _too_slow(self) -> ProducerError:
         return TokenEndpointError(
-            f"the token provider did not answer within {duration(self._timeout)}; the "
-            "producer retries"
+            f"the token provider did not answer within {duration(self._timeout)}; {_AGAIN}"
         )
 
     def _keep(self, outcome: Token | ProducerError) -> Token | ProducerError:

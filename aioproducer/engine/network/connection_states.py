@@ -1,13 +1,14 @@
 """The state of each broker at the client: connection, failures and reconnect backoff.
 
-Source: Kafka's ``ClusterConnectionStates``. :class:`NodeConnectionState` is one broker's, and
-:class:`ConnectionLog` writes the log lines about them: what repeats is counted by broker and
-reason.
+Source: Kafka's ``ClusterConnectionStates``. :class:`NodeConnectionState` is one broker's,
+:class:`RefusedLogins` has the rule for refused logins, and :class:`ConnectionLog` writes the log
+lines about them: what repeats is counted by broker and reason.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -32,9 +33,9 @@ from aioproducer.model import BootstrapServer, NodeId, Peer
 
 logger = logs.RoomLogger("aioproducer.network.client")
 
-_FINAL: Final = (AuthenticationError, UsageError)
-"""Errors that no retry can mend: a broker's refusal, an unreadable certificate's file, an extra
-that is not installed."""
+_REFUSALS: Final = (AuthenticationError, UsageError)
+"""The errors of a refused login: a broker's, or this side's, which finds a certificate's file
+unreadable, or an extra not installed."""
 
 LOGIN_BACKOFF: Final = 1.0
 LOGIN_BACKOFF_MAX: Final = 60.0
@@ -171,8 +172,7 @@ class NodeConnectionState:
         The seconds in which the connection was unused count as a part of the backoff. The end of an
         idle connection is no failure, and neither is that of one that was left.
 
-        ``refusals``: refused logins in a row at all brokers. Brokers share their accounts, so the
-        backoff grows with refusals at any of them.
+        ``refusals``: :attr:`RefusedLogins.in_a_row`.
         """
         connection = self.connection
         assert connection is not None
@@ -185,14 +185,14 @@ class NodeConnectionState:
             self.since = now
         if unused >= settings.connection.max_idle:
             return
-        if self.failing_since is None and (is_final(reason) or not was_ready):
+        if self.failing_since is None and (is_refusal(reason) or not was_ready):
             self.failing_since = self.since
         if not connection.hung_up_at:  # else the next one asks with a lower version
             self.last_error = reason
         self.failures += 1
         first, longest = settings.reconnect_backoff, settings.reconnect_backoff_max
         failures = self.failures
-        if is_final(reason):
+        if is_refusal(reason):
             self.refused, failures = True, refusals
         if self.refused:
             first = max(first, settings.login_backoff)
@@ -201,9 +201,52 @@ class NodeConnectionState:
         self.not_before = now if at_once else now + max(backoff - unused, 0.0)
 
 
-def is_final(reason: ProducerError) -> bool:
+def is_refusal(reason: ProducerError) -> bool:
     """True if a retry can't succeed before the login or a certificate changes."""
-    return isinstance(reason, _FINAL)
+    return isinstance(reason, _REFUSALS)
+
+
+class RefusedLogins:
+    """The refused logins of a client, and the rule for them.
+
+    - A login is refused if it ends with an :class:`AuthenticationError` or a :class:`UsageError`
+      (:func:`is_refusal`). ``login.py`` makes the error of a broker's code, ``auth/tls_errors.py``
+      that of a handshake, and ``auth/providers.py`` that of a provider of credentials.
+    - It is tried again: passwords and certificates change. The backoff before it is
+      ``login_backoff``, doubled with each refusal in a row at any broker, for brokers share their
+      accounts (:meth:`NodeConnectionState.ended`).
+    - Callers and records that wait for metadata, or for any broker, fail with the refusal once no
+      other broker can let the client in (:meth:`error`). Records in batches wait for the next
+      login.
+    - Requests in flight when a renewal is refused fail with a :class:`BrokerConnectionError`:
+      another broker may take them.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: set[NodeId] = set()
+        """The brokers whose last login was refused."""
+        self.in_a_row: int = 0
+        """The refused logins at all brokers, since one let the client in."""
+
+    def refused(self, node: NodeId) -> None:
+        """``node`` has refused a login."""
+        self.nodes.add(node)
+        self.in_a_row += 1
+
+    def let_in(self, node: NodeId) -> None:
+        """``node`` has accepted a login."""
+        self.nodes.discard(node)
+        self.in_a_row = 0
+
+    def error(
+        self, nodes: Iterable[Peer], states: Mapping[NodeId, NodeConnectionState]
+    ) -> ProducerError | None:
+        """The error of a refused login, if no broker is reached and each of ``nodes`` was tried."""
+        tried = [states.get(node.id) for node in nodes]
+        errors = [state and state.setup_error for state in tried]
+        if None in errors or any(state.is_ready for state in states.values()):
+            return None
+        return next((error for error in errors if error and is_refusal(error)), None)
 
 
 _LEVEL_EVERY: Final = 0.5
@@ -259,7 +302,7 @@ class ConnectionLog:
     def ended(self, connection: Connection, reason: ProducerError) -> None:
         """The connection was lost, or was never established."""
         node, lost = connection.node, len(connection.in_flight)
-        if is_final(reason) or not connection.phase.was_ready:
+        if is_refusal(reason) or not connection.phase.was_ready:
             if isinstance(node, BootstrapServer):
                 self._failing_servers.add(node.id)
             logger.repeated(

@@ -23,7 +23,7 @@ class ConnectionView(NamedTuple):
     retry_at: float
     """The end of the backoff after the last failure."""
     is_refused: bool
-    """True if the last attempt ended with a refused login, which no retry can mend."""
+    """True if the last attempt ended with a refused login."""
     error: ProducerError | None
     """The reason of the last failure or loss, until it is connected again."""
     throttled_until: float

@@ -23,7 +23,8 @@ from aioproducer.engine.network.connection_states import (
     ConnectionLog,
     NodeConnectionState,
     NotSentError,
-    is_final,
+    RefusedLogins,
+    is_refusal,
 )
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.exchange import Exchange
@@ -131,10 +132,7 @@ class NetworkClient:
         """The number of requests of :meth:`send` that wait for a response; any thread may ask."""
         self._nodes: dict[NodeId, NodeConnectionState] = {}
         self.completed: list[Completion] = []
-        self._refused: set[NodeId] = set()
-        """The brokers whose last login failed."""
-        self._refusals = 0
-        """Refused logins at all brokers, since one let the producer in."""
+        self._refused_logins = RefusedLogins()
         self._asked_of_any: dict[int, _AskedOfAny] = {}
         """The requests of :meth:`send_to_any` without all of their answers, by ``id()``."""
         self._closed = False
@@ -275,16 +273,12 @@ class NetworkClient:
 
     @property
     def has_refused_logins(self) -> bool:
-        """True if the last login at any broker failed."""
-        return bool(self._refused)
+        """True if the last login at any broker was refused."""
+        return bool(self._refused_logins.nodes)
 
     def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
-        """The error of a failed login, if none of ``nodes`` is reached and each was tried."""
-        states = [self._nodes.get(node.id) for node in nodes]
-        errors = [state and state.setup_error for state in states]
-        if None in errors or any(state.is_ready for state in self._nodes.values()):
-            return None
-        return next((error for error in errors if error and is_final(error)), None)
+        """See :meth:`RefusedLogins.error`."""
+        return self._refused_logins.error(nodes, self._nodes)
 
     # --- actions ---------------------------------------------------------------------------
 
@@ -479,7 +473,7 @@ class NetworkClient:
         for node, state in list(self._nodes.items()):
             if node not in kept and state.connection is None:
                 del self._nodes[node]
-                self._refused.discard(node)
+                self._refused_logins.nodes.discard(node)
                 self.metrics.forget_node(node)
                 self._log.forgotten(node)
 
@@ -508,8 +502,7 @@ class NetworkClient:
         state, now = self._nodes[connection.node.id], self.clock()
         self._log.opened(connection, state, now)
         state.opened(now)
-        self._refused.discard(connection.node.id)
-        self._refusals = 0
+        self._refused_logins.let_in(connection.node.id)
         newest = connection.versions.to_ask_again
         self._hang_ups.answered((connection.node.host, connection.node.port), newest)
         self.connections_opened += 1
@@ -595,8 +588,10 @@ class NetworkClient:
         """Complete each request in flight with an error; :mod:`aioproducer.engine.sender.completer`
         says what becomes of its batches."""
         now = self.clock()
-        node, was_ready, refused = connection.node, connection.phase.was_ready, is_final(reason)
-        self._refusals += refused
+        node, was_ready, refused = connection.node, connection.phase.was_ready, is_refusal(reason)
+        if refused:
+            self._refused_logins.refused(node.id)
+            self.metrics.login_refused(now, renewal=was_ready)
         hung_up_at = connection.hung_up_at
         is_left = connection.phase is Phase.LEFT
         self._has_lost |= not is_left and (was_ready or isinstance(node, Node))
@@ -606,14 +601,11 @@ class NetworkClient:
             self.settings,
             now,
             self.random,
-            refusals=self._refusals,
+            refusals=self._refused_logins.in_a_row,
             at_once=hung_up_at is not None and self._hang_ups.hung_up(address, hung_up_at, now),
         )
         if was_ready:
             self.metrics.connection_closed(now)
-        if refused:
-            self._refused.add(node.id)
-            self.metrics.login_refused(now, renewal=was_ready)
         if not (self._closed or hung_up_at):
             self._log.ended(connection, reason)
         # Another broker may take what was in flight; this one's refusal says nothing about it.
