@@ -1,4 +1,7 @@
-"""The commits of a member: what the application is done with, one commit at a time."""
+"""The commits of a member: what the application is done with, one commit at a time.
+
+The reactions to their errors are in ``engine/groups/requests.py``, with those of other requests.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.offset_lookup import portions
-from aioproducer.engine.groups.requests import LOST, Membership, Reaction
+from aioproducer.engine.groups.requests import LOST, NEW_PARTITION_GRACE, Membership, Reaction
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     ProducerError,
@@ -28,11 +31,6 @@ from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
 
 logger = RoomLogger(__name__)
-
-_GRACE: Final = 5.0
-"""Seconds that a coordinator has to learn of a partition whose leader already serves it."""
-_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
 
 Offsets: TypeAlias = tuple[
     dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, PartitionState]
@@ -187,7 +185,7 @@ class Commits:
         ``owned``: the states of those that are this member's.
         """
         refusals: dict[TopicPartition, int] = {}
-        grace_ends = self._link.client.clock() + _GRACE
+        grace_ends = self._link.client.clock() + NEW_PARTITION_GRACE
         backoff = self._link.client.backoff()
         for failures in count(1):
             began = self._link.client.clock()
@@ -252,13 +250,13 @@ class Commits:
     ) -> ProducerError | None:
         """Take the answer to a commit of ``left``; returns an error that may pass.
 
-        ``has_grace``: so does one of a partition that the coordinator does not know, and that was
-        fetched without an error.
+        ``has_grace``: a partition that is fetched without an error may be new to the coordinator.
         """
         passes = None
         for where, offset in list(left.items()):
             code = codes[where]
-            reaction = self._link.react(code)
+            is_served = code != 0 and has_grace and where in owned and not owned[where].failures
+            reaction = self._link.react(code, is_served=is_served)
             if reaction in LOST and member == self._member():
                 lost = self._refused(code)
                 if lost or where not in owned:
@@ -266,8 +264,6 @@ class Commits:
             if reaction is Reaction.DONE:
                 self._progress.committed(where, offset.offset)
                 del left[where]
-            elif has_grace and code in _UNKNOWN and where in owned and not owned[where].failures:
-                passes = self._error(where, code)
             elif reaction is Reaction.FAIL:
                 if code == ErrorCode.UNKNOWN_TOPIC_ID:
                     self._doubt_topic(where)

@@ -156,9 +156,12 @@ class CoordinatorLink:
             raise BrokerConnectionError(f"{node}: the connection has ended")
         return found, Api.CONSUMER_GROUP_HEARTBEAT.name in versions
 
-    def react(self, code: int) -> Reaction:
-        """The reaction to an error of the coordinator, which is looked for again if need be."""
-        reaction = reaction_to(code)
+    def react(self, code: int, *, is_served: bool = False) -> Reaction:
+        """The reaction to an error of the coordinator, which is looked for again if need be.
+
+        ``is_served``: see :func:`~aioproducer.engine.groups.requests.reaction_to`.
+        """
+        reaction = reaction_to(code, is_served=is_served)
         if reaction is Reaction.FIND_COORDINATOR:
             self._node = None
         return reaction

@@ -69,14 +69,31 @@ _REACTIONS: Final[Mapping[int, Reaction]] = {
     ErrorCode.STALE_MEMBER_EPOCH: Reaction.RETRY,
     ErrorCode.UNRELEASED_INSTANCE_ID: Reaction.RETRY,  # until the session of its last holder ends
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.FAIL,
-    # These two pass when somebody creates the topic; a commit tries again for some seconds.
+    # Both pass when somebody creates the topic.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.FAIL,
     ErrorCode.UNKNOWN_TOPIC_ID: Reaction.FAIL,
 }
+"""The reactions to the errors of a member's requests, those of commits among them.
+
+A commit is repeated until its timeout, in the new generation if the group rebalances. A partition
+whose error is FAIL is not committed, and the others are. One of :data:`LOST` ends the membership,
+except if a join is under way, in whose generation the commit is repeated.
+"""
+
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+NEW_PARTITION_GRACE: Final = 5.0
+"""Seconds for which commits of a partition that the coordinator does not know, though its leader
+serves it, are repeated: the coordinator has to learn of it."""
 
 
-def reaction_to(code: int) -> Reaction:
-    """The reaction to the error ``code``."""
+def reaction_to(code: int, *, is_served: bool = False) -> Reaction:
+    """The reaction to the error ``code``.
+
+    ``is_served``: the error of a partition that its leader serves, within
+    :data:`NEW_PARTITION_GRACE`.
+    """
+    if is_served and code in _UNKNOWN:
+        return Reaction.RETRY
     if (known := _REACTIONS.get(code)) is not None:
         return known
     return Reaction.RETRY if code in RETRIABLE else Reaction.FAIL

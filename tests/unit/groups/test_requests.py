@@ -287,6 +287,22 @@ def test_a_commit_with_an_old_epoch_is_repeated() -> None:
     assert reaction_to(ErrorCode.STALE_MEMBER_EPOCH) is Reaction.RETRY
 
 
+@pytest.mark.parametrize(
+    ("code", "served"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Reaction.RETRY),
+        (ErrorCode.UNKNOWN_TOPIC_ID, Reaction.RETRY),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, Reaction.FAIL),
+        (ErrorCode.OFFSET_METADATA_TOO_LARGE, Reaction.FAIL),
+    ],
+)
+def test_a_coordinator_has_to_learn_of_a_partition_that_is_served(
+    code: int, served: Reaction
+) -> None:
+    assert reaction_to(code) is Reaction.FAIL
+    assert reaction_to(code, is_served=True) is served
+
+
 # --- what members tell each other --------------------------------------------------------------
 
 OWNED = (TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0))
