@@ -33,7 +33,7 @@ from aioproducer.model import TopicPartition
 class BatchQueue:
     """The batches without an outcome, the oldest first: each begins and ends here.
 
-    The sender takes batches from :attr:`backlogs`, and gives each one back: settled
+    The sender takes batches from :attr:`backlogs`, and gives each one back: completed
     (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in parts
     (:meth:`split`).
     """
@@ -196,7 +196,7 @@ class BatchQueue:
     def complete(self, batch: ProducerBatch, now: float) -> None:
         """Forget a batch that has its outcome; its buffer goes back to the pool."""
         partition: Partition = batch.partition
-        partition.settle(batch, now)
+        partition.complete(batch, now)
         del self._batches[batch]
         if not self._batches:
             self.next_expiry = inf

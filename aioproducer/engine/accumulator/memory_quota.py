@@ -278,7 +278,7 @@ class PendingMemory:
 
     def move(self, record: PendingRecord, node: NodeKey) -> None:
         """Count ``record`` for another node, if it is still pending."""
-        if record.settled:
+        if record.is_done:
             return
         self.quota.take(record.node, -record.size)
         record.node = node

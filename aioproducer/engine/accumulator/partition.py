@@ -1,7 +1,7 @@
 """Partitions, and the backlogs of brokers which hold them while a batch can be sent.
 
 A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold.
-Other parts of this room read it. Only the commands of the partition change it, and each of them
+Other parts of this package read it. Only the commands of the partition change it, and each of them
 leaves the partition in its leader's :class:`Backlog` if its first batch may leave. Whether the
 batches of a backlog leave now is decided in ``BatchSender._send_to``.
 
@@ -38,8 +38,8 @@ class Partition:
     """A queue of batches; the first one leaves next, and records join the last one.
 
     A batch is *queued*, then *in flight* (:meth:`take`), then queued again (:meth:`requeue`) or
-    settled (:meth:`settle`). A batch in flight may be *set aside* (:meth:`set_aside`) before it is
-    settled.
+    completed (:meth:`complete`). A batch in flight may be *set aside* (:meth:`set_aside`) before
+    that.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Partition:
         "_barrier",
         "_closed_bytes",
         "_forgotten",
-        "_next_place",
+        "_next_order",
         "_unplaced",
         "aside",
         "backlog",
@@ -95,7 +95,7 @@ class Partition:
         self._closed_bytes: BigInt = 0
         """Bytes of the records in the batches before :attr:`open_batch`."""
         self.in_flight: list[ProducerBatch] = []
-        """The batches that were taken, and were not queued again, set aside or settled. Some
+        """The batches that were taken, and were not queued again, set aside or completed. Some
         may still be compressed, before they are sent."""
         self.aside: list[ProducerBatch] = []
         """The batches that no broker remembers, in order; a later one's outcome decides theirs."""
@@ -112,19 +112,19 @@ class Partition:
         self.log_end: BigInt = 0
         """The offset after the last batch in the log, as far as it is known."""
         self._acknowledged: BatchOrder = -1
-        """The last place that was delivered under the present epoch; -1: none."""
+        """The order of the last batch that was delivered under the present epoch; -1: none."""
         self._forgotten: BatchOrder = -1
-        """The last place that a broker wrote although earlier batches were missing; -1: none."""
-        self._next_place: BatchOrder = 0
+        """The order of the last batch that was written with earlier ones missing; -1: none."""
+        self._next_order: BatchOrder = 0
         self._unplaced = 0
-        """The number of records in settled batches that have no known place, after the one that
+        """The number of records in completed batches without a known offset, after the one that
         ends at :attr:`log_end`."""
         self._barrier: BatchOrder | None = None
         """See :meth:`block`."""
         self.missing: BatchOrder | None = None
-        """The first place with a number that is known to be missing in the log; None: no gap."""
+        """The order of the first batch that is known to be missing in the log; None: no gap."""
         self.doubtful: BatchOrder | None = None
-        """The last place of a failed batch that may be in the log or not; None: no doubt."""
+        """The order of the last failed batch that may be in the log or not; None: no doubt."""
         self.moves = False
         """True while its batches have numbers of a former cluster."""
 
@@ -134,7 +134,7 @@ class Partition:
     def is_busy(self) -> bool:
         """True if a batch or a pending record is here."""
         return bool(self.queue or self.in_flight or self.aside) or any(
-            not record.settled for record in self.pending or ()
+            not record.is_done for record in self.pending or ()
         )
 
     @property
@@ -159,7 +159,7 @@ class Partition:
         return bool(self._acknowledged > batch.order)
 
     def room_before(self, base_offset: BigInt) -> int:
-        """The number of records before ``base_offset`` that no settled batch accounts for."""
+        """The number of records before ``base_offset`` that no completed batch accounts for."""
         return base_offset - self.log_end - self._unplaced
 
     def later_may_tell(self, batch: ProducerBatch) -> bool:
@@ -269,15 +269,15 @@ class Partition:
                 self.backlog.is_due = True
 
     def take(self, now: float) -> ProducerBatch:
-        """Take the first batch, which leaves for the leader; the first time it gets its place."""
+        """Take the first batch, which leaves for the leader; the first time it gets its order."""
         del self.backlog.partitions[self]
         self.is_listed = False
         batch: ProducerBatch = self.queue.popleft()
         if self.open_batch is batch:
             self.close_batch()
         if batch.order < 0:
-            batch.order = self._next_place
-            self._next_place += batch.order_share
+            batch.order = self._next_order
+            self._next_order += batch.order_share
             growth: BatchGrowth | None = batch.growth
             if growth is not None and growth.doublings:
                 growth.left(batch.size, len(batch.builder.buffer))
@@ -316,13 +316,13 @@ class Partition:
         self.line_up(now)
 
     def take_aside(self) -> Sequence[ProducerBatch]:
-        """Remove and return the batches that were set aside, in order: the caller settles them."""
+        """Remove and return the batches set aside, in order: the caller completes them."""
         if not self.aside:
             return ()
         taken, self.aside = self.aside, []
         return taken
 
-    def settle(self, batch: ProducerBatch, now: float) -> None:
+    def complete(self, batch: ProducerBatch, now: float) -> None:
         """``batch`` has its outcome."""
         in_flight, queue = self.in_flight, self.queue
         first = bool(in_flight) and in_flight[0] is batch
@@ -363,8 +363,8 @@ class Partition:
         self._line_up_anew(now)
 
     def block(self, barrier: BatchOrder | None, now: float) -> bool:
-        """Let only batches leave that have a sequence number, and a place before ``barrier`` or not
-        after a batch that may be in the log with its number.
+        """Let only batches leave that have a sequence number, and an order before ``barrier``, or
+        not after that of a batch that may be in the log with its number.
 
         None: all may leave. Returns True if no such batch is left.
         """
@@ -379,7 +379,7 @@ class Partition:
         return not self.queue or self.is_blocked
 
     def _after_doubts(self, barrier: BatchOrder) -> BatchOrder:
-        """``barrier``, or the place after the last batch that may be in the log with its number.
+        """``barrier``, or the order after the last batch that may be in the log with its number.
 
         A broker that has forgotten the producer takes any number: earlier batches come first.
         """
@@ -465,7 +465,7 @@ class Partition:
 
     @property
     def first_pending(self) -> PendingRecord | None:
-        """The oldest pending record, which may be settled already; None: no record is pending."""
+        """The oldest pending record, which may be done already; None: no record is pending."""
         return self.pending[0] if self.pending else None
 
     def enqueue(self, record: PendingRecord) -> bool:

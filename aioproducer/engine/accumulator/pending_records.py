@@ -95,12 +95,12 @@ class PendingRecord:
         "caller",
         "deadline",
         "generation",
+        "is_done",
         "node",
         "on_cancel",
         "record",
         "sent",
         "serialize",
-        "settled",
         "size",
     )
 
@@ -124,7 +124,7 @@ class PendingRecord:
         self.serialize: Callable[[], SerializedRecord] | None = None
         """Makes the record's bytes; it raises NotPreparedError while its serializer is not
         prepared. None: ``record`` has the bytes."""
-        self.settled = False
+        self.is_done = False
         """True once the record was appended, failed or cancelled."""
         self.on_cancel: Callable[[PendingRecord], None] | None = None
         """Called with the record once its caller has cancelled it, if the record is a callback of

@@ -218,7 +218,7 @@ class BatchSizes:
 
 
 _WHOLE_SHARE: Final = 2**40
-"""More than a batch has records, so that every part of its parts gets a place of its own."""
+"""More than a batch has records, so that every part of its parts gets an order of its own."""
 
 
 class BatchPhase(IntEnum):
@@ -299,9 +299,9 @@ class ProducerBatch:
         self.uncertain = False
         """True if an attempt may have been written: no response has excluded it."""
         self.order: BatchOrder = -1
-        """The place among the batches of its partition, given when it first leaves."""
+        """The number among the batches of its partition, given when it first leaves; -1 before."""
         self.order_share: BatchOrder = _WHOLE_SHARE
-        """The distance to the next batch's place; a split divides it among the parts."""
+        """The distance to the next batch's order; a split divides it among the parts."""
         self.is_part = False
         """True for a part of a batch that was too large."""
         self.split_in_doubt = False
@@ -425,7 +425,7 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     and retries are left; :meth:`BatchSizes.of_parts` says the ``size``. The parts leave one after
     the other in the batch's place, before all later ones.
 
-    The parts share the batch's place, sequence numbers and deadline. The last part has the batch's
+    The parts share the batch's order, sequence numbers and deadline. The last part has the batch's
     pooled memory and the count of its futures, so both become free when that part is done. The
     other parts have memory outside of the pool. Source: Kafka's ``ProducerBatch.split``.
     """

@@ -1,7 +1,7 @@
-"""The accumulator: records on their way into batches, and the façade of this room.
+"""The accumulator: records on their way into batches, and the façade of this package.
 
-Source: Kafka's ``RecordAccumulator``. No code of this room waits: a record without memory becomes a
-pending record, which :meth:`PendingQueue.admit` puts into a batch later.
+Source: Kafka's ``RecordAccumulator``. No code of this package waits: a record without memory
+becomes a pending record, which :meth:`PendingQueue.admit` puts into a batch later.
 """
 
 from __future__ import annotations
@@ -336,7 +336,7 @@ class RecordAccumulator:
         if topic.retired:
             records = [*self._retire(topic, now), *records]
         for record in records:
-            if not record.settled:
+            if not record.is_done:
                 self._place(topic, record, now)
         return moved
 

@@ -145,14 +145,17 @@ class LateResults:
         self.set_in_turn = 0
         """The number of results that were set since the last :meth:`turn`."""
 
-    def deliver(
+    def complete_futures(
         self,
         batch: ProducerBatch,
         base_offset: BigInt,
         log_append_time_ms: BigInt,
         log_start_offset: BigInt = -1,
     ) -> None:
-        """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
+        """The records of ``batch`` are in the log; -1 as in ``records.delivery``.
+
+        Source: ``completeFutureAndFireCallbacks`` of Kafka's ``ProducerBatch``.
+        """
         builder: RecordsBuilder = batch.builder
         count: int = builder.count
         tokens = builder.tokens

@@ -194,7 +194,7 @@ class PendingQueue:
         One in a batch is sent all the same, and its result is dropped. Records of other threads
         that were cancelled before the event loop took them are left out (``sync/pump.py``).
         """
-        if not record.settled:
+        if not record.is_done:
             record.fail(cancelled_by_caller(record.topic))  # for its observers
             self._remove(record)
             self._wake()  # others may have its memory
@@ -249,7 +249,7 @@ class PendingQueue:
         while (record := partition.first_pending) is not None:
             if record.cancelled:
                 self.withdraw(record)
-            if not record.settled:
+            if not record.is_done:
                 return record
             partition.pop_pending()
         return None
@@ -269,7 +269,7 @@ class PendingQueue:
 
     def _remove(self, record: PendingRecord) -> None:
         """Take out ``record``, which is pending until now."""
-        record.settled = True
+        record.is_done = True
         del self._records[record]
         self._memory.release(record)
         self.awaiting_metadata.remove(record)
@@ -292,7 +292,7 @@ class PendingQueue:
         failed = 0
         wanted: list[PendingRecord] = []
         for record in records:
-            if record.settled:
+            if record.is_done:
                 continue
             if not record.cancelled:
                 wanted.append(record)

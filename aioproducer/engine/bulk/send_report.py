@@ -161,14 +161,14 @@ class BulkResult:
 
     async def finish(self) -> SendReport:
         """Wait for the last outcome, when all records were sent."""
-        self._settle(1)
+        self._complete(1)
         await self._future
         return self.report()
 
     async def end(self, unsent: int) -> None:
         """Wait for the outcomes of all but ``unsent`` of the added records, which are not sent."""
         self.drop(unsent)
-        self._settle(1 + unsent)
+        self._complete(1 + unsent)
         await self._future
         self._leave_out_unsent()
 
@@ -247,7 +247,7 @@ class BulkResult:
     def failed(self, index: int, error: BaseException) -> None:
         """One record failed."""
         self._failures[index] = error
-        self._settle(1)
+        self._complete(1)
 
     def refused(self, index: int, error: BaseException) -> None:
         """One record was not sent."""
@@ -262,9 +262,9 @@ class BulkResult:
             known[0] = min(known[0], first)
             known[1] = max(known[1], last)
             known[2] += count
-        self._settle(count)
+        self._complete(count)
 
-    def _settle(self, count: int) -> None:
+    def _complete(self, count: int) -> None:
         self._pending -= count
         if not self._pending and not self._future.done():
             self._future.set_result(None)

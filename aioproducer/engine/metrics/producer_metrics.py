@@ -1,4 +1,4 @@
-"""The calls of the other rooms when something happens, and the snapshot that users read."""
+"""The calls of the other packages when something happens, and the snapshot that users read."""
 
 from __future__ import annotations
 

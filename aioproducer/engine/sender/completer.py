@@ -44,7 +44,12 @@ from aioproducer.engine.sender.outcomes import (
     decide_error,
     others_in_batch,
 )
-from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
+from aioproducer.engine.sender.produce import (
+    AppendResult,
+    PartitionResult,
+    ProduceRequest,
+    ProduceResults,
+)
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (
     ProducerClosedError,
@@ -128,17 +133,17 @@ class BatchCompleter:
         """None: no other process writes with this producer id and epoch."""
 
     def complete(self, request: ProduceRequest, completion: Completion, now: float) -> None:
-        """Settle the batches of ``request`` by its response, or by the error in its place."""
+        """Complete the batches of ``request`` by its response, or by the error in its place."""
         observer = self._reports.observed.observer
         if observer is not None:
             self._reports.request_ended(observer, request, completion)
         batch: ProducerBatch
         if type(completion.result) is list:  # the usual response: every batch was written
-            places: list[Place] = completion.result
-            for (batch, _), place in zip(request.batches, places, strict=True):
+            appended: list[AppendResult] = completion.result
+            for (batch, _), result in zip(request.batches, appended, strict=True):
                 batch.lent = False
                 if batch.phase is _SENT:  # else it has failed meanwhile
-                    self.deliver(batch, *place, now)
+                    self.deliver(batch, *result, now)
         else:
             self._complete_other(request, completion, now)
 
@@ -150,7 +155,7 @@ class BatchCompleter:
         log_start_offset: BigInt,
         now: float,
     ) -> None:
-        """Settle a batch that is in the log; see :class:`Deliver`."""
+        """Complete a batch that is in the log; see :class:`Deliver`."""
         if log_append_time_ms < _FIRST_APPEND_TIME_MS:
             log_append_time_ms = -1
         shared = self._shared
@@ -159,9 +164,11 @@ class BatchCompleter:
             return
         gaps = self.gaps
         if batch.partition.aside:
-            self._settle_aside(batch, base_offset, now)
+            self._complete_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
-        self._late_results.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
+        self._late_results.complete_futures(
+            batch, base_offset, log_append_time_ms, log_start_offset
+        )
         outcomes = self._topic_outcomes
         outcomes.delivered_records += batch.builder.count
         if outcomes.failing:
@@ -220,7 +227,7 @@ class BatchCompleter:
         """True if a batch's number may not fit because an abort has dropped earlier batches."""
         return self._transactions is not None and self._transactions.discards_unsent
 
-    def _settle_aside(self, delivered: ProducerBatch, base_offset: BigInt, now: float) -> None:
+    def _complete_aside(self, delivered: ProducerBatch, base_offset: BigInt, now: float) -> None:
         for batch, is_written in self.gaps.told_by(delivered, base_offset):
             if is_written:
                 self.deliver(batch, -1, -1, -1, now)

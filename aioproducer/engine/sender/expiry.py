@@ -114,7 +114,7 @@ class Expiry:
         late: dict[str, tuple[int, ProducerError]] = {}
         vain: Counter[str] = Counter()
         for record in self._pending.expired(now, tuning.RECORDS_PER_SLICE):
-            if record.settled:  # it went into a batch as the record before it failed
+            if record.is_done:  # it went into a batch as the record before it failed
                 continue
             error = self._why_pending(record, now)
             # A topic that is known lacks the partition that this record names.

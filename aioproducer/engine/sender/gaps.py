@@ -4,7 +4,7 @@ A batch that fails for good leaves a gap: brokers take no later number of its pa
 partition is held back:
 
 - The batch is surely not in the log, for a broker refused it or it never left: it is **missing**.
-  Batches with earlier numbers are settled first. Later ones that may be in the log, for a broker
+  Batches with earlier numbers are completed first. Later ones that may be in the log, for a broker
   may have forgotten the producer, are sent again with their numbers, and so are those between: they
   are delivered, or the broker misses an earlier one. Then the partition's epoch grows, and the
   others after the gap get numbers from 0.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
 
 EVERYTHING_WITH_A_NUMBER: Final = 2**62
-"""A place after those of all batches."""
+"""An order after those of all batches."""
 
 
 class Gaps:

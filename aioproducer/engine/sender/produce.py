@@ -56,9 +56,9 @@ _LONGEST_PAUSE_MS: Final = 1_000
 BatchBytes: TypeAlias = tuple[ProducerBatch, Buffer]
 """A batch and its bytes in this request."""
 
-Place: TypeAlias = tuple[int, int, int]
-"""The place of a batch in the log: its base offset, log append time and log start offset, as in
-:class:`PartitionResult`."""
+AppendResult: TypeAlias = tuple[int, int, int]
+"""The answer about a batch that was appended: its base offset, log append time and log start
+offset, as in :class:`PartitionResult`."""
 
 
 class PartitionResult(NamedTuple):
@@ -80,7 +80,7 @@ class PartitionResult(NamedTuple):
 class ProduceResults(NamedTuple):
     """A response that is not as usual, by batch; one that it lacks is not in ``results``.
 
-    The value of a usual response is a list instead, with the place of each batch.
+    The value of a usual response is a list instead, of an :data:`AppendResult` for each batch.
     """
 
     results: Mapping[ProducerBatch, PartitionResult]
@@ -337,7 +337,7 @@ def _result(partition: Any) -> PartitionResult:
 
 
 def read_usual_response(begins: bytes, body: bytes) -> UsualResponse | None:
-    """The place of the one batch of a request; None: the response is not as usual.
+    """The result of the one batch of a request; None: the response is not as usual.
 
     ``begins``: the response from the tagged fields of its header up to the partition's number.
     """
@@ -363,11 +363,11 @@ def read_usual_response(begins: bytes, body: bytes) -> UsualResponse | None:
 def read_usual_response_of_several(
     partitions: Sequence[TopicPartition], topics: Mapping[bytes, str] | None, body: bytes
 ) -> UsualResponse | None:
-    """The places of the batches for ``partitions``; None: the response is not as usual.
+    """The results of the batches for ``partitions``; None: the response is not as usual.
 
     ``topics``: their names by the bytes of their ids; None: the response has names.
     """
-    places: dict[tuple[str, int], Place] = {}
+    appended: dict[tuple[str, int], AppendResult] = {}
     try:
         if body[_TAGS_AT]:
             return None
@@ -385,17 +385,17 @@ def read_usual_response_of_several(
                 at += _PARTITION.size
                 if code or offset < 0 or not _NO_TIME <= time < _LAST_TIME or rest != _NO_ERRORS:
                     return None
-                if (topic, index) in places:
+                if (topic, index) in appended:
                     return None
-                places[topic, index] = offset, time, start
+                appended[topic, index] = offset, time, start
             at += 1
             if body[at - 1]:
                 return None
         pause, tags = _END.unpack_from(body, at)
-        found = [places[partition] for partition in partitions]
+        found = [appended[partition] for partition in partitions]
     except (LookupError, UnicodeDecodeError, struct.error):
         return None
-    whole = at + _END.size == len(body) and not tags and len(places) == len(found)
+    whole = at + _END.size == len(body) and not tags and len(appended) == len(found)
     if not whole or not 0 <= pause <= _LONGEST_PAUSE_MS:
         return None
     return found, pause / 1000

@@ -1,4 +1,4 @@
-"""The coroutine that sends batches, and the callback that settles them by their responses.
+"""The coroutine that sends batches, and the callback that completes them by their responses.
 
 Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until an event.
 """

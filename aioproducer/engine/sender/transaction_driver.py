@@ -105,17 +105,17 @@ class TransactionDriver(Requester):
         manager.offered_version = self._client.features.transaction_version
         discard_error = manager.discard_error
         if discard_error is not None:
-            self._completer.abort(discard_error, now, manager.must_be_settled)
+            self._completer.abort(discard_error, now, manager.must_complete)
         self._report_changes()
         self.due = min(self._step_transaction(now), self._step_offsets(now))
 
     def _step_transaction(self, now: float) -> float:
         if self._transaction_channel.in_flight is not None:
             return NEVER
-        settled = self._accumulator.is_empty
-        self._manager.complete_unknown(settled=settled)
+        flushed = self._accumulator.is_empty
+        self._manager.complete_unknown(flushed=flushed)
         self._report_changes()
-        request = self._manager.next_request(settled=settled)
+        request = self._manager.next_request(flushed=flushed)
         return NEVER if request is None else self._send(self._transaction_channel, request, now)
 
     def _step_offsets(self, now: float) -> float:

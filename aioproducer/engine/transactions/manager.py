@@ -324,7 +324,7 @@ class TransactionManager(RequestSource):
         """The error of records that are not sent any more; None: they are sent.
 
         So fail all records that have not left when the transaction is aborted, or can only be.
-        Those that :meth:`must_be_settled` get their own outcome first: those in flight, and with
+        Those that :meth:`must_complete` get their own outcome first: those in flight, and with
         version 1 of the protocol those that may have been written.
         """
         if not self.discards_unsent:
@@ -333,7 +333,7 @@ class TransactionManager(RequestSource):
             return self.refusal("send")
         return errors.discarded(self.error)
 
-    def must_be_settled(self, batch: ProducerBatch) -> bool:
+    def must_complete(self, batch: ProducerBatch) -> bool:
         """True if the transaction may not end before ``batch`` has the outcome of an attempt."""
         return batch.in_flight or (batch.uncertain and not self.ends_the_epoch)
 
@@ -352,12 +352,12 @@ class TransactionManager(RequestSource):
 
     # --- requests --------------------------------------------------------------------------
 
-    def complete_unknown(self, *, settled: bool) -> None:
+    def complete_unknown(self, *, flushed: bool) -> None:
         """Complete the end of a transaction that no coordinator knows of.
 
-        ``settled``: every record has its outcome.
+        ``flushed``: every record has its outcome.
         """
-        if not settled or self.state not in (State.COMMITTING, State.ABORTING):
+        if not flushed or self.state not in (State.COMMITTING, State.ABORTING):
             return
         if not self._needs_end and not self._open_transaction.has_pending_offsets:
             self._ended()
@@ -372,15 +372,15 @@ class TransactionManager(RequestSource):
         has_numbers = self.ends_the_epoch and not self._sequence_numbers.fresh
         return has_numbers or self._open_transaction.needs_end
 
-    def next_request(self, *, settled: bool) -> CoordinatorRequest | None:
-        """The request to send now, if any. ``settled``: every record has its outcome.
+    def next_request(self, *, flushed: bool) -> CoordinatorRequest | None:
+        """The request to send now, if any. ``flushed``: every record has its outcome.
 
         Valid when no request is in flight, until the state changes.
         """
-        request = self._next_step(settled)
+        request = self._next_step(flushed)
         return None if request is None else self._with_coordinator(request)
 
-    def _next_step(self, settled: bool) -> CoordinatorRequest | None:
+    def _next_step(self, flushed: bool) -> CoordinatorRequest | None:
         """The next request, whether its coordinator is known or not."""
         match self.state:
             case State.INITIALIZING:
@@ -390,10 +390,10 @@ class TransactionManager(RequestSource):
                 return self._open_transaction.next_request()
             case State.COMMITTING:
                 request = self._open_transaction.next_request()
-                if request is None and settled:
+                if request is None and flushed:
                     return EndTxn(committed=True, producer=self.handle)
                 return request
-            case State.ABORTING if settled:
+            case State.ABORTING if flushed:
                 return EndTxn(committed=False, producer=self.handle)
         return None
 

@@ -111,13 +111,13 @@ def expiry_forgotten(patch: Patch) -> None:
 def offset_of_the_batch_for_all(patch: Patch) -> None:
     """The offsets of a batch's records begin one too high."""
 
-    def mutant(deliver: Any) -> Any:
-        def delivered(self: Any, batch: Any, base_offset: int, *more: Any) -> None:
-            deliver(self, batch, base_offset + (base_offset >= 0), *more)
+    def mutant(complete: Any) -> Any:
+        def completed(self: Any, batch: Any, base_offset: int, *more: Any) -> None:
+            complete(self, batch, base_offset + (base_offset >= 0), *more)
 
-        return delivered
+        return completed
 
-    patch(results.LateResults, "deliver", mutant)
+    patch(results.LateResults, "complete_futures", mutant)
 
 
 def compressing_batch_said_to_be_written(patch: Patch) -> None:

@@ -32,7 +32,7 @@ def commit_before_flush(patch: Patch) -> None:
     """EndTxn leaves while records are on their way."""
 
     def mutant(next_request: Any) -> Any:
-        return lambda self, *, settled: next_request(self, settled=True)
+        return lambda self, *, flushed: next_request(self, flushed=True)
 
     patch(TransactionManager, "next_request", mutant)
 
@@ -105,10 +105,10 @@ def fenced_producer_goes_on(patch: Patch) -> None:
         return failed
 
     def steps(next_step: Any) -> Any:
-        def step(self: TransactionManager, settled: bool) -> Any:
-            if self.state is State.ABORTING and settled and self.handle.producer_id < 0:
+        def step(self: TransactionManager, flushed: bool) -> Any:
+            if self.state is State.ABORTING and flushed and self.handle.producer_id < 0:
                 self._ended()
-            return next_step(self, settled)
+            return next_step(self, flushed)
 
         return step
 
@@ -120,9 +120,9 @@ def offsets_not_waited_for(patch: Patch) -> None:
     """A commit that no coordinator knows of is done while offsets wait to be written."""
 
     def mutant(_complete: Any) -> Any:
-        def completed(self: TransactionManager, *, settled: bool) -> None:
+        def completed(self: TransactionManager, *, flushed: bool) -> None:
             ends = self.state in (State.COMMITTING, State.ABORTING)
-            if settled and ends and not self._needs_end:
+            if flushed and ends and not self._needs_end:
                 self._ended()
 
         return completed

@@ -74,9 +74,9 @@ def test_first_in_line_is_the_batch_that_no_earlier_one_precedes() -> None:
     partition.requeue(first, [first], NOW)
     assert partition.is_first_in_line(first)
     assert not partition.is_first_in_line(second)
-    partition.settle(first, NOW)
+    partition.complete(first, NOW)
     assert partition.is_first_in_line(second)
-    partition.settle(second, NOW)
+    partition.complete(second, NOW)
     assert not partition.is_busy
 
 
@@ -96,7 +96,7 @@ def test_a_later_batch_proves_an_earlier_one_if_it_leaves_room_for_it(
     if queued:
         partition.requeue(first, [first], NOW)
     requested(second).note_delivered(offset)
-    partition.settle(second, NOW)
+    partition.complete(second, NOW)
     assert partition.later_was_delivered(first) is proves
 
 
@@ -126,7 +126,7 @@ def test_a_backoff_grows_and_ends_with_the_leader() -> None:
     assert (partition.leader, partition.delayed_until) == (None, 20.0)
     partition.move_leader(2, 13.0)
     assert partition.leader == 2
-    partition.settle(first, 12.5)
+    partition.complete(first, 12.5)
     assert partition.is_listed, "a round that began before the move sends the batch, too"
 
 

@@ -301,7 +301,7 @@ def test_they_count_for_their_estimate_and_then_for_their_bytes() -> None:
     assert world.wakes > wakes, "callers that wait may have room"
     assert world.pending.awaiting_metadata.of("t") == [record], "its topic is not known yet"
     world.learn(1, topic="t")
-    assert record.settled
+    assert record.is_done
     assert world.pending_memory.quota.used == 0
 
 
@@ -311,9 +311,9 @@ def test_they_wait_although_their_topic_is_known() -> None:
     line = Line(world)
     records = [line.put(b"1"), line.put(b"2")]
     world.learn(1, topic="t")
-    assert not any(record.settled for record in records)
+    assert not any(record.is_done for record in records)
     line.serialize()
-    assert all(record.settled for record in records)
+    assert all(record.is_done for record in records)
     (batch,) = world.drain(1)
     assert batch.count == 2
 
@@ -324,11 +324,11 @@ def test_the_first_one_that_is_not_prepared_stops_those_behind_it() -> None:
     line = Line(world)
     first, second, third = line.put(b"1"), line.put(NOT_PREPARED), line.put(b"3")
     line.serialize()
-    assert (first.settled, second.settled, third.settled) == (True, False, False)
+    assert (first.is_done, second.is_done, third.is_done) == (True, False, False)
     assert world.pending.unserialized.first("t") is second
     world.pending.fail([second], SerializationError("expired"))
     line.serialize()
-    assert third.settled
+    assert third.is_done
 
 
 def test_one_that_can_not_be_serialized_fails_alone() -> None:
@@ -340,7 +340,7 @@ def test_one_that_can_not_be_serialized_fails_alone() -> None:
     line.serialize()
     assert isinstance(wrong.record.token.exception(), SerializationError)
     assert isinstance(large.record.token.exception(), RecordTooLargeError)
-    assert right.settled
+    assert right.is_done
     assert world.pending_memory.quota.used == 0
     assert [topic for topic, _ in world.pending.take_refused()] == ["t", "t"]
 
@@ -351,7 +351,7 @@ def test_a_slice_takes_the_oldest() -> None:
     line = Line(world)
     records = [line.put(b"%d" % number) for number in range(5)]
     line.serialize(2)
-    assert [record.settled for record in records] == [True, True, False, False, False]
+    assert [record.is_done for record in records] == [True, True, False, False, False]
 
 
 def test_a_withdrawn_record_leaves_the_queue_at_once() -> None:

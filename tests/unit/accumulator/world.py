@@ -164,4 +164,4 @@ def requested(batch: ProducerBatch) -> ProducerBatch:
 
 def delivered(batch: ProducerBatch, base_offset: int = 0, log_append_time_ms: int = -1) -> None:
     """Write ``batch`` to the log, so that its records have their results."""
-    LateResults(Flushes()).deliver(requested(batch), base_offset, log_append_time_ms)
+    LateResults(Flushes()).complete_futures(requested(batch), base_offset, log_append_time_ms)

@@ -147,7 +147,7 @@ def test_long_turns_set_more_results() -> None:
     batch = ProducerBatch(TopicPartition("t", 3), bytearray(900_000), 900_000, 0.0, 1.0)
     for token in tokens:
         batch.builder.append(token, 1, None, b"v")
-    results.deliver(requested(batch), 0, 5)
+    results.complete_futures(requested(batch), 0, 5)
     now, done = 1000.0, []
     while results.waiting:
         now += 1 / 128
@@ -164,7 +164,7 @@ def test_the_number_of_results_that_wait_is_bounded_whatever_the_time() -> None:
         batch = ProducerBatch(TopicPartition("t", 3), bytearray(200_000), 200_000, 0.0, 1.0)
         for token in tokens[turn * MANY : (turn + 1) * MANY]:
             batch.builder.append(token, 1, None, b"v")
-        results.deliver(requested(batch), turn * MANY, 5)
+        results.complete_futures(requested(batch), turn * MANY, 5)
         results.turn(1.0)
         most = max(most, sum(not token.done() for token in tokens[: (turn + 1) * MANY]))
     assert most <= 16 * MANY
@@ -265,7 +265,7 @@ def test_the_records_of_one_call_are_delivered_once(
     for token in (*tokens[:before], *[call] * MANY, *tokens[before:]):
         batch.builder.append(token, 1, None, b"v")
     results = LateResults(Flushes())
-    results.deliver(requested(batch), base_offset, 5)
+    results.complete_futures(requested(batch), base_offset, 5)
     while results.waiting:
         results.turn(1.0)
     known = base_offset >= 0

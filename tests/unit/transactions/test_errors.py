@@ -67,7 +67,7 @@ def test_the_first_reason_is_kept() -> None:
 def test_a_commit_under_way_tells_of_the_batch_that_failed() -> None:
     world = opened()
     world.write(ONE)
-    world.settled = False
+    world.flushed = False
     ending = world.manager.commit()
     world.manager.delivery_failed(FAILED)
     assert (ending.open, ending.done, ending.error) == (False, False, FAILED)

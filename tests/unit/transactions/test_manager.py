@@ -129,12 +129,12 @@ def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_sa
 
 def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
     world = opened()
-    world.settled = False
+    world.flushed = False
     world.manager.add_partition(ONE)
     world.manager.commit()
     assert world.exchange() == AddPartitionsToTxn(frozenset({ONE}), producer=PAYMENTS)
     assert world.next() is None, "its batch is on its way"
-    world.settled = True
+    world.flushed = True
     assert world.next() == COMMIT
 
 
@@ -166,9 +166,9 @@ def test_in_version_2_batches_leave_at_once_and_the_end_brings_an_epoch() -> Non
     assert world.next() is None
     assert world.sequence_numbers.stamp(ONE, 3) == ProducerState(70, 0, 0, transactional=True)
     ending = world.manager.commit()
-    world.settled = False
+    world.flushed = False
     assert world.next() is None
-    world.settled = True
+    world.flushed = True
     assert world.exchange(producer_id=71, epoch=0) == COMMIT
     assert ending.done
     assert world.manager.state is S.READY
@@ -207,7 +207,7 @@ def test_an_empty_transaction_ends_when_pending_records_have_their_outcome() -> 
     """They may wait for their topic's metadata."""
     world = opened()
     ending = world.manager.commit()
-    world.settled = False
+    world.flushed = False
     assert world.next() is None
     assert ending.open
 
@@ -330,8 +330,8 @@ def test_queries_change_nothing(version: int, committed: bool | None) -> None:
     if committed is not None:
         _ = manager.commit() if committed else manager.abort()
     before = repr_of(manager)
-    for settled in (True, False, True):
-        request = manager.next_request(settled=settled)
+    for flushed in (True, False, True):
+        request = manager.next_request(flushed=flushed)
         if request is not None:
             manager.node_for(request)
         manager.contains(ONE)

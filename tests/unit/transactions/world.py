@@ -46,7 +46,7 @@ class TransactionWorld(World):
         super().__init__(idempotent=True, transactional_id="payments", joined=joined)
         self.manager.offered_version = version
         self.version = version
-        self.settled = True
+        self.flushed = True
         self.asked: list[CoordinatorRequest] = []
 
     def state(self) -> TransactionState:
@@ -55,8 +55,8 @@ class TransactionWorld(World):
 
     def next(self) -> CoordinatorRequest | None:
         """What the manager wants to ask now."""
-        self.manager.complete_unknown(settled=self.settled)
-        return self.manager.next_request(settled=self.settled)
+        self.manager.complete_unknown(flushed=self.flushed)
+        return self.manager.next_request(flushed=self.flushed)
 
     def ask(self) -> CoordinatorRequest:
         """The next request, on its way."""
