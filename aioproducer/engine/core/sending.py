@@ -194,7 +194,10 @@ FastPath: type[PythonFastPath] = acceleration.speedups.FastPath if ACCELERATED e
 
 
 RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
-"""Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
+"""Topic, value, key, partition, headers and timestamp, as in ``send()`` and
+:meth:`ProducerRecord.fields`. The value is before the key wherever a record has this form, in
+routes and in the inbox as well. Serializers, partitioners, :class:`SerializedRecord` and batches
+have the key first, as in Kafka."""
 
 
 class TakenRecord:
