@@ -1,5 +1,9 @@
 """The commits of a member: what the application is done with, one commit at a time.
 
+With ``auto_commit``, acknowledged records are committed every ``auto_commit_interval_ms``
+(:meth:`Commits.commit_each`), before partitions are revoked (:meth:`Assignment.revoked`), and at
+the end of the consumer (:meth:`Ending.run`); otherwise when the application asks for it.
+
 The reactions to their errors are in ``engine/groups/requests.py``, with those of other requests.
 """
 

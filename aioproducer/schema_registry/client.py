@@ -340,7 +340,11 @@ class SchemaRegistry:
         read: Callable[[Any], _Answer],
         seconds: float = math.inf,
     ) -> _Answer:
-        """The answer from the cache, or from the registry; one request for all who need it."""
+        """The answer from the cache, or from the registry; one request for all who need it.
+
+        ``seconds``: how long it is kept; infinite for an answer that can't change. Errors are not
+        kept.
+        """
         time = asyncio.get_running_loop().time
         kept: _Answer | None = self._cache.get(key, time())
         if kept is not None:

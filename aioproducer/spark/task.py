@@ -199,6 +199,11 @@ class RowWriter:
     """Sends the rows of one task. ``partitions``: of the task, in a transaction.
 
     ``batch``: of the write, for dead letters.
+
+    Rows without a topic, rows that do not fit their schema, and rows larger than a batch are found
+    before any row of their chunk is sent. With a dead letter topic they become dead letters, and so
+    do rows that are too large for their topic, except in a transaction, which they end. Without
+    that topic, and after any other error, the task fails.
     """
 
     producer: Producer

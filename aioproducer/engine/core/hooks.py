@@ -1,6 +1,11 @@
 """The hooks of the configuration: serializers, interceptors, partitioner, failed records.
 
 A hook that is named by its class is made with the producer, and closed with it.
+
+A serializer or a partitioner that fails also fails the record: ``send()`` raises a
+SerializationError or an InvalidPartitionError, which is set on the future if the record had to wait
+for ``prepare()`` or for its topic. Errors of interceptors, of ``on_failed`` and of each ``close()``
+are logged, and the record goes on.
 """
 
 from __future__ import annotations

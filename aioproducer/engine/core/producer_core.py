@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 _NUMBERS: Final = count(1)
 
 AT_END: Final = 10.0
-"""Seconds to deliver for a producer that nobody has closed: at the end of its event loop, or of the
-process."""
+"""Seconds to deliver for a producer that nobody has closed: at the end of its event loop
+(:meth:`ProducerCore._close_with_loop`), or for a blocking one at the end of the process
+(``sync/loop_thread.py``)."""
 
 
 def loads_of(config: ProducerConfig) -> list[Load]:

@@ -6,6 +6,10 @@ there first, so ``records/_speedups.pyx`` has the compiled form of :class:`Pytho
 
 The pipeline serves all other records: interceptors, serializers, partitioner, then a batch or a
 wait. Source: ``doSend`` of Kafka's ``KafkaProducer``.
+
+``send()`` raises each error that is found before the record is in a batch or waits: wrong
+arguments, a wrong thread, a serializer that fails, full memory. Later errors are set on the
+record's future.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ class TransactionManager(RequestSource):
     """The state of one transactional producer. ``joined``: it takes part in another's transaction.
 
     A joined producer neither aborts that transaction unasked nor begins another one.
-    ``timeout_ms``: ``transaction_timeout_ms``.
+    ``timeout_ms``: ``transaction_timeout_ms``. The coordinator measures it, and aborts a longer
+    transaction; the error of the next batch or request says so.
     """
 
     def __init__(
