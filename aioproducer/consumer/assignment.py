@@ -1,4 +1,8 @@
-"""The partitions of a member: what its group gives it, takes from it, and gives away without it."""
+"""The partitions of a member: what its group gives it, takes from it, and gives away without it.
+
+An error of a callback ends the membership, except those of ``on_revoked`` that are usual in a
+rebalance (:meth:`Assignment._passes`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics of a consumer: names, and patterns of names."""
+"""The topics of a consumer: names, and patterns of names; those that do not exist."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Partition:
         """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
         if self._barrier is None or not self.queue:
             return False
-        return not _may_pass(self.queue[0], self._barrier)
+        return not _may_leave(self.queue[0], self._barrier)
 
     def later_was_delivered(self, batch: ProducerBatch) -> bool:
         """True if a later batch is in the log, and its broker had not forgotten the producer."""
@@ -395,7 +395,7 @@ class Partition:
         queue, sent = self.queue, list[ProducerBatch]()
         while queue and queue[0].order >= 0:
             sent.append(queue.popleft())
-        sent.sort(key=lambda batch: (not _may_pass(batch, barrier), batch.order))
+        sent.sort(key=lambda batch: (not _may_leave(batch, barrier), batch.order))
         queue.extendleft(reversed(sent))
 
     def written_behind_a_gap(self, delivered: ProducerBatch) -> Sequence[ProducerBatch]:
@@ -495,7 +495,7 @@ class Partition:
         self.futures += futures
 
 
-def _may_pass(batch: ProducerBatch, barrier: BatchOrder) -> bool:
+def _may_leave(batch: ProducerBatch, barrier: BatchOrder) -> bool:
     """True if ``batch`` may leave although its partition has a ``barrier``."""
     return batch.state is not NO_PRODUCER_STATE and batch.order < barrier
 
