@@ -87,6 +87,9 @@ def _awaited(tls: TlsContexts | None, mechanism: Mechanism | None) -> str:
     )
 
 
+REFUSALS: Final = (AuthenticationError, UsageError)
+"""The errors of a refused login: a broker's, or this side's, which finds a certificate's file
+unreadable, or an extra not installed."""
 _READ_AT_ONCE: Final = 5_000
 """Elements of a large response that the event loop's thread reads, after they are decoded."""
 _READS: Final = ThreadForEach("aioproducer-response")
@@ -347,7 +350,7 @@ class Connection:
 
             options, secured = tls.options, not is_greeted
             return explain_tls(error, node, host=node.host, options=options, secured=secured)
-        if isinstance(error, AuthenticationError | UsageError | RebootstrapRequiredError):
+        if isinstance(error, (*REFUSALS, RebootstrapRequiredError)):
             explained = anew(error)
             explained.args = (f"{node}: {error}",)
             return explained

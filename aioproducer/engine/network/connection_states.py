@@ -14,28 +14,18 @@ from math import inf
 from random import Random
 from typing import Any, Final
 
-from aioproducer.engine.network.connection import Connection, ConnectionSettings, Phase
+from aioproducer.engine.network.connection import REFUSALS, Connection, ConnectionSettings, Phase
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import InFlightRequest
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.errors import (
-    AuthenticationError,
-    BrokerConnectionError,
-    ProducerError,
-    UsageError,
-    Written,
-)
+from aioproducer.errors import BrokerConnectionError, ProducerError, Written
 from aioproducer.foundation import logs
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import BootstrapServer, NodeId, Peer
 
 logger = logs.RoomLogger("aioproducer.network.client")
-
-_REFUSALS: Final = (AuthenticationError, UsageError)
-"""The errors of a refused login: a broker's, or this side's, which finds a certificate's file
-unreadable, or an extra not installed."""
 
 LOGIN_BACKOFF: Final = 1.0
 LOGIN_BACKOFF_MAX: Final = 60.0
@@ -203,15 +193,16 @@ class NodeConnectionState:
 
 def is_refusal(reason: ProducerError) -> bool:
     """True if a retry can't succeed before the login or a certificate changes."""
-    return isinstance(reason, _REFUSALS)
+    return isinstance(reason, REFUSALS)
 
 
 class RefusedLogins:
     """The refused logins of a client, and the rule for them.
 
-    - A login is refused if it ends with an :class:`AuthenticationError` or a :class:`UsageError`
-      (:func:`is_refusal`). ``login.py`` makes the error of a broker's code, ``auth/tls_errors.py``
-      that of a handshake, and ``auth/providers.py`` that of a provider of credentials.
+    - A login is refused if it ends with one of :data:`REFUSALS`, such as an
+      :class:`AuthenticationError`. ``login.py`` makes the error of a broker's code,
+      ``auth/tls_errors.py`` that of a handshake, and ``auth/providers.py`` that of a provider of
+      credentials.
     - It is tried again: passwords and certificates change. The backoff before it is
       ``login_backoff``, doubled with each refusal in a row at any broker, for brokers share their
       accounts (:meth:`NodeConnectionState.ended`).
