@@ -31,7 +31,7 @@ from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.core.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.engine.core.producer_core import load_for
 from aioproducer.errors import ConfigError, ProducerError, ProducerTimeoutError
-from aioproducer.foundation.logs import RoomLogger, counted
+from aioproducer.foundation.logs import ModuleLogger, counted
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.threads import DaemonThreads
 from aioproducer.model import ConsumerRecord, FailedRecord, Header, ProducerRecord
@@ -46,7 +46,7 @@ __all__ = [
     "read_dead_letters",
 ]
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 Uncertain: TypeAlias = Literal["keep", "skip"]
 """The treatment of records that may be in the log: ``keep`` them, marked, or ``skip`` them."""

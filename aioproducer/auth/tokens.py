@@ -20,13 +20,8 @@ from typing import Final, final
 
 from aioproducer.auth.oauthbearer import RefreshRules, Token, token_from
 from aioproducer.auth.providers import Provider, Raised, ask, failure_of
-from aioproducer.errors import (
-    ProducerError,
-    ProducerTimeoutError,
-    TokenEndpointError,
-    TokenError,
-    anew,
-)
+from aioproducer.errors import ProducerError, ProducerTimeoutError, TokenEndpointError, TokenError
+from aioproducer.errors.client import anew
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import duration, plain_logger
 from aioproducer.foundation.runtime import forks

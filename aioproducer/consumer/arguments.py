@@ -18,9 +18,9 @@ from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords
 from aioproducer.consumer.workers import ORDERS
 from aioproducer.engine.client.elsewhere import OF_PRODUCERS, refuse_misplaced
 from aioproducer.errors import ConfigError
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 
-logger = RoomLogger("aioproducer.config")
+logger = ModuleLogger("aioproducer.config")
 
 ALSO: Final = ("client_rack", "enable_metrics_push")
 """The options of producers that a consumer has as well."""

@@ -39,14 +39,14 @@ from aioproducer.errors import (
     TopicRecreatedError,
 )
 from aioproducer.errors.broker import error_about
-from aioproducer.foundation.logs import RoomLogger, counted, duration
+from aioproducer.foundation.logs import ModuleLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.positions import Position, find_offsets, reset_position
 from aioproducer.reader.record_source import RecordSource
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 """A function or coroutine function that is called with partitions."""

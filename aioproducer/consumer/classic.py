@@ -36,11 +36,11 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.errors import ProducerError, kafka_error
 from aioproducer.errors.broker import ErrorCode, error_about
-from aioproducer.foundation.logs import RoomLogger, counted
+from aioproducer.foundation.logs import ModuleLogger, counted
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 class ClassicMember(Member):

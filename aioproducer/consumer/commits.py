@@ -29,12 +29,12 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
 )
 from aioproducer.errors.broker import ErrorCode, error_about
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import ModuleLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 Offsets: TypeAlias = tuple[
     dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, PartitionState]

@@ -65,7 +65,7 @@ from aioproducer.errors import (
 )
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import logs
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import last_steps, new_task
 from aioproducer.model import (
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from aioproducer.model.type_parameters import DeserializerOf
     from aioproducer.serialization.primitives import DeserializationErrorCallback
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _NUMBERS: Final = count(1)
 _KEYWORDS: Final = frozenset({"on_assigned", "on_revoked", "on_lost", *DESERIALIZERS})

@@ -27,10 +27,10 @@ from aioproducer.engine.protocol import Api
 from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.errors import ProducerError, UnsupportedVersionError, kafka_error
 from aioproducer.errors.broker import ErrorCode, explain
-from aioproducer.foundation.logs import RoomLogger, counted
+from aioproducer.foundation.logs import ModuleLogger, counted
 from aioproducer.model import TopicPartition
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _UNKNOWN_TOPIC_SECONDS: Final = 0.5
 """Seconds from one look for the name of a topic to the next."""

@@ -36,9 +36,9 @@ from aioproducer.engine.groups.requests import (
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError, UnsupportedVersionError, kafka_error
 from aioproducer.errors.broker import ErrorCode, error_about
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _MOST_REFUSALS: Final = 10
 """Refusals one after another, between which the group is looked at again."""

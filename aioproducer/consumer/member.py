@@ -15,11 +15,11 @@ from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.assignors import TopicLayout
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import TopicPartition
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 MISSING_TOPIC_SECONDS: Final = 5.0
 """Seconds from one look for a topic that does not exist to the next."""

@@ -28,14 +28,14 @@ from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import ModuleLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.record_source import RecordSource
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _LONGEST_STEP: Final = 5.0
 """Seconds that one step may take."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.options import ConsumerOptions
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import ModuleLogger, duration
 
 if TYPE_CHECKING:
     from aioproducer.consumer.member import Partitions
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 _SESSION_OF_BROKERS_MS: Final = 45_000

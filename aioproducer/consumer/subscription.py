@@ -16,11 +16,11 @@ from aioproducer.engine.groups.assignors import STEP, PartitionRacks, TopicLayou
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ConfigError, ProducerError, TopicAuthorizationFailedError
 from aioproducer.errors.broker import ErrorCode, error_about
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 TopicOrPattern: TypeAlias = str | re.Pattern[str]
 """A topic, or a compiled pattern that matches the whole name of each topic."""

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from aioproducer.consumer.workers import Handle, no_coroutine_function
 from aioproducer.engine.observer import ConsumerTracing, default_of_consumers, observer_failed
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.model import AnyRecord, ConsumerRecord
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _FAILED: Final = "%r failed for a record that was read"
 

@@ -23,7 +23,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import (
     AnyRecord,
@@ -34,7 +34,7 @@ from aioproducer.model import (
 )
 from aioproducer.model.type_parameters import ReadKey, ReadValue
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 class TransactionalProducer(Protocol):

@@ -9,11 +9,11 @@ from typing import Final
 from aioproducer.consumer.group_protocol import GroupProtocol
 from aioproducer.consumer.progress import Progress
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import ModuleLogger, duration
 from aioproducer.model import TopicPartition
 from aioproducer.reader.record_source import RecordSource
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _LOOKS: Final = 20
 """How often the watch looks within the longest time."""

@@ -22,7 +22,7 @@ from aioproducer.errors import (
     RecordDeserializationError,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.partition import Cursor
@@ -31,7 +31,7 @@ from aioproducer.reader.record_source import RecordSource
 if TYPE_CHECKING:
     from aioproducer.serialization.primitives import RecordDeserializers
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 Handle: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any]]
 """A coroutine function that works on a record."""

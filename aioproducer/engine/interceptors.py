@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from aioproducer.engine.observer import ObservedFuture
 from aioproducer.errors import SerializationError
-from aioproducer.foundation.logs import ClientLog, RoomLogger
+from aioproducer.foundation.logs import ClientLog, ModuleLogger
 from aioproducer.model import Header, ProducerRecord, RecordMetadata
 from aioproducer.serialization.serializer import checked_headers
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 class ProducerInterceptor(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from aioproducer.foundation.logs import ClientLog, RoomLogger
+from aioproducer.foundation.logs import ClientLog, ModuleLogger
 from aioproducer.model import (
     AnyRecord,
     Header,
@@ -50,7 +50,7 @@ __all__ = [
     "undelivered",
 ]
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 class Untraced(NamedTuple):

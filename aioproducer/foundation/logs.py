@@ -24,7 +24,7 @@ __all__ = [
     "counted",
     "duration",
     "ClientLog",
-    "RoomLogger",
+    "ModuleLogger",
     "current",
     "enter",
     "entered",
@@ -332,7 +332,7 @@ def _escape(told: traceback.TracebackException, error: BaseException) -> None:
             _escape(other, of)
 
 
-class RoomLogger:
+class ModuleLogger:
     """The logger of a module: ``text`` and ``values`` as in the standard library, then fields.
 
     Fields become attributes of the log record. An exception as the field ``error`` becomes its
@@ -342,7 +342,7 @@ class RoomLogger:
     __slots__ = ("_logger",)
 
     def __init__(self, name: str) -> None:
-        # Users select lines by room, and know no folders: aioproducer.sender.
+        # Users select lines by package, and know no folder engine: aioproducer.sender.
         self._logger = plain_logger(name.replace("aioproducer.engine.", "aioproducer."))
 
     @property

@@ -22,7 +22,7 @@ from aioproducer.errors import ConfigError, KafkaError, ProducerError, TopicRecr
 from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.errors.client import anew
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.tasks import in_turns, new_task
 from aioproducer.model import TopicPartition
 from aioproducer.reader.fetch_plan import FetchPlan
@@ -40,7 +40,7 @@ from aioproducer.reader.requests import (
     Turn,
 )
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
 """Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""

@@ -42,7 +42,7 @@ def client(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Clie
         yield log
 
 
-LOGGER = logs.RoomLogger("aioproducer.room.module")
+LOGGER = logs.ModuleLogger("aioproducer.room.module")
 
 
 def refused(topic: str = "orders", records: int = 10) -> None:
@@ -192,7 +192,7 @@ def test_what_is_held_back_is_told_at_the_end(
 def test_causes_and_loggers_are_told_apart(
     client: logs.ClientLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = logs.RoomLogger("aioproducer.other")
+    other = logs.ModuleLogger("aioproducer.other")
     for _ in range(5):
         refused("a")
         refused("b")
@@ -300,7 +300,7 @@ def fields_in_use() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in PACKAGE.rglob("*.py"):
         source = path.read_text("utf-8")
-        if "RoomLogger" not in source:
+        if "ModuleLogger" not in source:
             continue
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -332,8 +332,8 @@ def test_every_module_of_the_core_uses_such_a_logger() -> None:
 def test_the_names_of_loggers_leave_the_folder_out(caplog: pytest.LogCaptureFixture) -> None:
     """The page on log lines promises ``aioproducer.sender``, wherever the room lies."""
     caplog.set_level(logging.INFO, "aioproducer")
-    logs.RoomLogger("aioproducer.engine.sender.refresher").info("one")
-    logs.RoomLogger("aioproducer.failed_records").info("another")
+    logs.ModuleLogger("aioproducer.engine.sender.refresher").info("one")
+    logs.ModuleLogger("aioproducer.failed_records").info("another")
     loggers = [each.name for each in caplog.records]
     assert loggers == ["aioproducer.sender.refresher", "aioproducer.failed_records"]
 

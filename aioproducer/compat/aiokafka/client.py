@@ -107,7 +107,7 @@ async def bootstrap(cluster: _Cluster, timeout: float) -> ClusterDescription:
     raise BootstrapError(f"Unable to bootstrap: {'; '.join(reasons)}")
 
 
-logger: Final = logs.RoomLogger(__name__)
+logger: Final = logs.ModuleLogger(__name__)
 
 _NO_CLUSTER: Final = ClusterView({})
 

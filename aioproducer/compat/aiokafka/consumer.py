@@ -32,7 +32,7 @@ from aioproducer.model import OffsetAndMetadata
 from aioproducer.model import TopicPartition as Place
 from aioproducer.reader.positions import Position, find_offsets
 
-logger = logs.RoomLogger(__name__)
+logger = logs.ModuleLogger(__name__)
 
 _MOVED_ON: Final = (ours.IllegalGenerationError, ours.UnknownMemberIdError, ours.UnlistedKafkaError)
 """A group has gone on without the member that commits."""

@@ -37,7 +37,7 @@ from aioproducer.model import TopicPartition as Place
 from aioproducer.reader.partition import NO_POSITION, Cursor
 from aioproducer.reader.positions import find_offsets, reset_position
 
-logger = logs.RoomLogger(__name__)
+logger = logs.ModuleLogger(__name__)
 
 _NO_GROUP: Final = "(none)"
 """Stands for the group in the log of a consumer without one."""

@@ -23,9 +23,9 @@ from aioproducer.compat.aiokafka.consumer import AIOKafkaConsumer, stopped
 from aioproducer.compat.aiokafka.errors import translating
 from aioproducer.compat.faststream.broker import FastProducer, Work, begin_work, without_defaults
 from aioproducer.errors import ConfigError, IllegalStateError
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _CONNECTION: Final = frozenset(
     {

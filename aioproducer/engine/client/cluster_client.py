@@ -56,7 +56,7 @@ from aioproducer.model import BootstrapServer, Node, Peer
 
 __all__ = ["ClusterClient"]
 
-logger = logs.RoomLogger(__name__)
+logger = logs.ModuleLogger(__name__)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=Requester)

@@ -26,7 +26,7 @@ from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.network.transport import Address, SocketSettings, canonical_names
 from aioproducer.errors import BootstrapError, BrokerConnectionError
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import ModuleLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import Load
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aioproducer.auth.tls import TlsContexts
 
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 def retry_backoff(config: ProducerConfig, random: Random) -> ExponentialBackoff:

@@ -20,12 +20,12 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.sender.delivery_reports import FailedRecordQueue
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger, counted
+from aioproducer.foundation.logs import ModuleLogger, counted
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.model import FailedRecord
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 class FailedRecordHandler(Protocol):

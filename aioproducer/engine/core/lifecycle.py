@@ -195,7 +195,7 @@ def _package() -> str:
     return path.dirname(path.dirname(path.dirname(__file__)))
 
 
-logger = logs.RoomLogger(__name__)
+logger = logs.ModuleLogger(__name__)
 
 
 class LifeLog:

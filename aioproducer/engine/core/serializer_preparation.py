@@ -19,7 +19,7 @@ from aioproducer.engine.accumulator import RecordAccumulator, SerializedRecord, 
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import ClientLog, RoomLogger, duration
+from aioproducer.foundation.logs import ClientLog, ModuleLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.serialization.serializer import RecordSerializers, may_succeed_later
@@ -71,7 +71,7 @@ def _slots_of(kind: type) -> Iterable[str]:
     return [each for each in ((slots,) if isinstance(slots, str) else slots) if each != "__dict__"]
 
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _UNCHANGING: Final = frozenset({bytes, str, int, float, bool})
 _LEAST_SIZE: Final = 512

@@ -31,7 +31,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
 )
 from aioproducer.errors.client import anew
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import ModuleLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -40,7 +40,7 @@ from aioproducer.model import (
     TransactionHandle,
 )
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

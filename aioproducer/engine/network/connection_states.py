@@ -25,7 +25,7 @@ from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import BootstrapServer, NodeId, Peer
 
-logger = logs.RoomLogger("aioproducer.network.client")
+logger = logs.ModuleLogger("aioproducer.network.client")
 
 LOGIN_BACKOFF: Final = 1.0
 LOGIN_BACKOFF_MAX: Final = 60.0

@@ -60,13 +60,13 @@ from aioproducer.errors import (
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff, Pace
-from aioproducer.foundation.logs import RoomLogger, counted
+from aioproducer.foundation.logs import ModuleLogger, counted
 from aioproducer.model import BigInt, NodeId, TopicPartition
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _SENT: Final = BatchPhase.SENT
 _FIRST_APPEND_TIME_MS: Final = 86_400_000

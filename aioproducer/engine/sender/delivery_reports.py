@@ -27,10 +27,10 @@ from aioproducer.engine.observer import (
 from aioproducer.engine.records.field_reader import read_written
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger, counted
+from aioproducer.foundation.logs import ModuleLogger, counted
 from aioproducer.model import FailedRecord, Node, NodeId, TopicPartition
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _BOOKKEEPING: Final = 100
 """Bytes that a single record takes in addition to its key, value and headers."""

@@ -24,12 +24,12 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger, counted, duration
+from aioproducer.foundation.logs import ModuleLogger, counted, duration
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _VAIN_ATTEMPTS: Final = 10
 """Records of a topic that are serialized in vain before the late ones after them fail."""

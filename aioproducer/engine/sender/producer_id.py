@@ -15,9 +15,9 @@ from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, Se
 from aioproducer.errors import ProtocolError, kafka_error
 from aioproducer.errors.broker import explain
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _NO_OWN_TIMEOUT: Final = 2**31 - 1
 

@@ -28,10 +28,10 @@ from aioproducer.errors import (
 from aioproducer.errors.broker import explain
 from aioproducer.errors.client import anew
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.model import Node, NodeId, TopicPartition
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _SHOWN: Final = 10
 """The most brokers in a line."""

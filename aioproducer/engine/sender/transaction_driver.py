@@ -29,10 +29,10 @@ from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError, TopicRecreatedError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff, Pace
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.model import Peer
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)

@@ -27,7 +27,7 @@ from aioproducer.engine.telemetry.subscription import (
 )
 from aioproducer.errors import ProducerError, ProducerTimeoutError, UnsupportedVersionError
 from aioproducer.errors.client import anew
-from aioproducer.foundation.logs import RoomLogger, counted, duration
+from aioproducer.foundation.logs import ModuleLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import NodeId, Peer
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from aioproducer.engine.telemetry.payload_maker import MadePayload, PayloadMaker
 
-logger = RoomLogger(__name__)
+logger = ModuleLogger(__name__)
 
 _UNSUPPORTED: Final = (
     "the brokers do not accept client metrics, so they assign no client instance id: that needs "

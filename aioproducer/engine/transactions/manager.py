@@ -54,7 +54,7 @@ from aioproducer.errors import (
     ProducerError,
     ProducerFencedError,
 )
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -65,7 +65,7 @@ from aioproducer.model import (
 if TYPE_CHECKING:
     from aioproducer.engine.accumulator import ProducerBatch
 
-logger = RoomLogger("aioproducer.transactions.manager")
+logger = ModuleLogger("aioproducer.transactions.manager")
 
 
 def epoch_began(who: object, handle: TransactionHandle) -> None:
