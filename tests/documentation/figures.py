@@ -33,11 +33,24 @@ _PEERS: Final = re.compile(r"confluent|aiokafka|kafka-python|java|kcat")
 _RATES: Final = ("records/s", "requests/s", "lines/s")
 _COSTS: Final = ("CPU-µs/record", "CPU-µs/request", "CPU-µs/line")
 _LATENCIES: Final = ("p50 ms", "p99 ms")
+_TIMED: Final = (*_LATENCIES, "first record ms")
 _LEFT_OUT: Final = ("settings", "runs", "others' cores", "range")
 """The headings of columns that the pages leave out."""
 _SCOPES: Final = {
     "shim": "aiokafka's interface",
     "compat_confluent": "confluent-kafka's interface",
+    "new_process": "a new process",
+}
+_COMPARED: Final = (
+    *("", "slow_brokers", "web", "reading", "shim", "compat_confluent"),
+    *("new_process", "produce_lines"),
+)
+"""The programs that compare clients; the main one is ``""``."""
+_NAMES: Final = {
+    "confluent": "confluent-kafka",
+    "confluent-idempotent": "confluent-kafka, idempotent,",
+    "confluent-defaults": "confluent-kafka with its defaults",
+    "confluent-aio": "confluent-kafka's AIOProducer",
 }
 _TWO: Final = ("confluent", "aiokafka")
 """The clients of the front page."""
@@ -92,7 +105,7 @@ class Comparison(NamedTuple):
         rate = self.ratio(*_RATES)
         if rate is not None and _value(rate) < 1:
             yield next(each for each in _RATES if each in self.mine), rate
-        for heading in _LATENCIES:
+        for heading in _TIMED:
             ratio = self.ratio(heading)
             if ratio is not None and _value(ratio) > 1:
                 yield heading, ratio
@@ -111,9 +124,9 @@ def comparisons(name: str, table: Table) -> Iterator[Comparison]:
 def _case(name: str, table: Table, labels: tuple[str, ...]) -> str:
     scope, _, rest = name.rpartition(".")
     workload, _, brokers = rest.partition("@")
-    variant = re.sub(r"^(?:aioproducer|shim|ours)-?", "", labels[0])
+    variant = re.sub(r"^(?:aioproducer|shim|ours)[- ]?", "", labels[0])
     more = [
-        f"{label} {heading}"
+        f"{label} {heading.removesuffix('s') if label == '1' else heading}"
         for heading, label in zip(table.headings[1:], labels[1:], strict=False)
         if heading not in _LEFT_OUT
     ]
@@ -133,7 +146,7 @@ def compared(found: Tables, *scopes: str) -> list[Comparison]:
 
 
 def front() -> str:
-    """The README's table, and every recorded case in which one of these peers is faster."""
+    """The README's table, and every recorded case in which another client is faster."""
     found = tables()
     heading = f"| 100-byte values | records/s | {_TIMES} confluent-kafka | {_TIMES} aiokafka |"
     lines = [heading, "|---" * 4 + "|"]
@@ -153,12 +166,12 @@ def front() -> str:
 def slower(found: Tables) -> Iterator[str]:
     """A line for each figure of a peer that is better somewhere."""
     cases: dict[tuple[str, str], list[str]] = {}
-    for each in compared(found, "", "web", "reading", "shim", "compat_confluent"):
-        for heading, ratio in each.slower() if each.peer in _TWO else ():
+    for each in compared(found, *_COMPARED):
+        for heading, ratio in each.slower():
             cases.setdefault((each.peer, heading), []).append(f"{each.case} {ratio}")
     for (peer, heading), those in cases.items():
-        name = "confluent-kafka" if peer == "confluent" else peer
-        yield f"- {name} leads in {heading.removesuffix(' ms')}: {'; '.join(those)}"
+        leads = f"{_NAMES.get(peer, peer)} leads in {heading.removesuffix(' ms')}"
+        yield f"- {leads}: {'; '.join(those)}"
 
 
 def expected() -> str:

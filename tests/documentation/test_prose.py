@@ -52,7 +52,7 @@ def test_headings_and_code_are_left_alone() -> None:
     assert headless("# What is guaranteed\n\n```text\nWhat = 1\n```\n\nThe producer knows.\n") == []
 
 
-TORN: Final = re.compile(r"^ *<!--\S.*|[.:;)`] - (?=[A-Z`\"]).*", re.M)
+TORN: Final = re.compile(r"^ *<!--\S.*|[.:;)`] - (?=[A-Z*`\[\"]).*", re.M)
 """A figure's key at the start of a line, which ends the paragraph, and an item within a line."""
 
 
@@ -66,7 +66,12 @@ def test_paragraphs_and_items_are_whole(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["It sends\n<!--bulk:x-->1<!----> records/s.", "- It signs. - It runs\n  in threads."]
+    "text",
+    [
+        "It sends\n<!--bulk:x-->1<!----> records/s.",
+        "- It signs. - It runs\n  in threads.",
+        "- It signs. - **Runs** on.",
+    ],
 )
 def test_torn_text_is_noticed(text: str) -> None:
     assert len(torn(text)) == 1
