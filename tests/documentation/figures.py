@@ -37,18 +37,18 @@ _TIMED: Final = (*_LATENCIES, "first record ms")
 _LEFT_OUT: Final = ("settings", "runs", "others' cores", "range")
 """The headings of columns that the pages leave out."""
 _SCOPES: Final = {
+    "slow_brokers": "",
+    "web": "",
+    "reading": "",
     "shim": "aiokafka's interface",
     "compat_confluent": "confluent-kafka's interface",
     "new_process": "a new process",
+    "produce_lines": "",
 }
-_COMPARED: Final = (
-    *("", "slow_brokers", "web", "reading", "shim", "compat_confluent"),
-    *("new_process", "produce_lines"),
-)
-"""The programs that compare clients; the main one is ``""``."""
+"""The programs beside the main one that compare clients, and what their cases are told with."""
 _NAMES: Final = {
     "confluent": "confluent-kafka",
-    "confluent-idempotent": "confluent-kafka, idempotent,",
+    "confluent-idempotent": "idempotent confluent-kafka",
     "confluent-defaults": "confluent-kafka with its defaults",
     "confluent-aio": "confluent-kafka's AIOProducer",
 }
@@ -166,7 +166,7 @@ def front() -> str:
 def slower(found: Tables) -> Iterator[str]:
     """A line for each figure of a peer that is better somewhere."""
     cases: dict[tuple[str, str], list[str]] = {}
-    for each in compared(found, *_COMPARED):
+    for each in compared(found, "", *_SCOPES):
         for heading, ratio in each.slower():
             cases.setdefault((each.peer, heading), []).append(f"{each.case} {ratio}")
     for (peer, heading), those in cases.items():
@@ -182,8 +182,9 @@ def expected() -> str:
         told: dict[str, list[str]] = {}
         for each in comparisons(name, found[name]) if name in found else ():
             if each.peer in (*_TWO, "confluent-idempotent"):
-                peer = "confluent-kafka" if each.peer == "confluent" else each.peer
-                told.setdefault(each.case, []).append(f"{_beside(each)} {peer}")
+                told.setdefault(each.case, []).append(
+                    f"{_beside(each)} {_NAMES.get(each.peer, each.peer)}"
+                )
         for case, those in told.items():
             row = next(each.mine for each in comparisons(name, found[name]) if each.case == case)
             of = case.partition("`, ")[2]
