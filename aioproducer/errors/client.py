@@ -202,7 +202,11 @@ class BufferExhaustedError(ProducerTimeoutError):
 
 
 class MetadataTimeoutError(ProducerTimeoutError):
-    """There was no metadata for the topic, or for a record's partition, within ``max_block_ms``."""
+    """There was no metadata for the topic, or for a record's partition, within ``max_block_ms``.
+
+    ``__cause__`` is the brokers' last error about the topic, or a :class:`NetworkError` if no
+    broker has answered. It is None if the topic is known and lacks the partition.
+    """
 
 
 class PreparationTimeoutError(ProducerTimeoutError):

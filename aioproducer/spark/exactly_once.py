@@ -44,6 +44,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
 )
 from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
@@ -131,8 +132,10 @@ def kind_of(error: BaseException) -> FailureKind:
     while each is not None:
         if isinstance(each, _FENCED):
             return FailureKind.FENCED
-        if isinstance(each, MetadataTimeoutError):  # a topic that does not exist
-            return FailureKind.FINAL
+        if isinstance(each, MetadataTimeoutError):
+            each = each.__cause__
+            if each is None or isinstance(each, UnknownTopicOrPartitionError):
+                return FailureKind.FINAL  # a topic or partition that does not exist
         if isinstance(each, _RETRIABLE) or (isinstance(each, ProducerError) and each.retriable):
             return FailureKind.RETRIABLE
         each = each.__cause__

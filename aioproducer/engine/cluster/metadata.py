@@ -31,6 +31,7 @@ from aioproducer.engine.cluster.snapshot import (
 )
 from aioproducer.errors import (
     BootstrapError,
+    BrokerConnectionError,
     Disposition,
     KafkaError,
     MetadataTimeoutError,
@@ -551,7 +552,8 @@ class Metadata:
     def why_no_metadata(self, topic: str, waited: float, failures: Failures) -> ProducerError:
         """The error of callers and records that have ``waited`` too long for ``topic``.
 
-        ``failures`` returns the last error of each peer.
+        ``failures`` returns the last error of each peer. The cause is the brokers' last error about
+        the topic (source: ``KafkaProducer.waitOnMetadata()``), or that none has answered.
         """
         if self.last_update is None:
             listed = why_no_answer(self.bootstrap, failures())
@@ -560,12 +562,14 @@ class Metadata:
                 f"no bootstrap server answered within {_bound(waited)}, so topic {topic!r} is "
                 f"unknown. Check bootstrap_servers. {listed}{refused}"
             )
-        error = self.errors.get(topic) or self.refusal
-        reason = f": {error}" if error is not None else ""
-        return MetadataTimeoutError(
-            f"topic {topic!r} is unknown after {_bound(waited)}. Check its name and that it "
-            f"exists, or raise the timeout{reason}"
-        )
+        said: ProducerError | None = self.errors.get(topic) or self.refusal
+        if said is not None:
+            advice = f"Check its name and that it exists, or raise the timeout: {said}"
+        else:
+            advice = f"No broker has answered. {why_no_answer(self.peers, failures())}"
+        late = MetadataTimeoutError(f"topic {topic!r} is unknown after {_bound(waited)}. {advice}")
+        late.__cause__ = said or BrokerConnectionError(advice)
+        return late
 
     def why_no_partition(
         self, topic: str, partition: int, waited: float, failures: Failures

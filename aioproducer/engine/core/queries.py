@@ -140,7 +140,8 @@ class ClusterQueries:
                 found = await answer
         except TimeoutError:
             failures, waited = self._client.failures, self._clock() - began
-            raise self._metadata.why_no_metadata(topic, waited, failures) from None
+            error = self._metadata.why_no_metadata(topic, waited, failures)
+            raise error from error.__cause__
         finally:
             self._metadata.wait_no_longer(topic, answer)
             now = self._clock()

@@ -288,6 +288,24 @@ def test_errors_are_those_of_the_last_answer_for_each_topic_asked() -> None:
     assert set(it.errors) == {"two"}
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_topic_that_stays_unknown_is_told_from_brokers_that_do_not_answer(
+    *, answers: bool
+) -> None:
+    it = settled()
+    it.use("new", NOW)
+    if answers:
+        asked(it, news(info("orders"), new=3))
+    else:
+        it.start(NOW)
+        it.failed(NO_ANSWER, NOW)
+    error = it.why_no_metadata("new", 60.0, lambda: dict.fromkeys(BROKERS, NO_ANSWER))
+    assert str(error).startswith("topic 'new' is unknown after 60 s")
+    assert ("Check its name" in str(error)) is answers
+    assert ("No broker has answered. broken" in str(error)) is not answers
+    assert isinstance(error.__cause__, KafkaError if answers else BrokerConnectionError)
+
+
 def test_a_fatal_error_does_not_stop_the_search_for_other_topics() -> None:
     it = metadata()
     it.use("forbidden", NOW)

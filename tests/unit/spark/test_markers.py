@@ -20,12 +20,15 @@ from aioproducer.errors import (
     DuplicateSequenceNumberError,
     IllegalStateError,
     InvalidProducerEpochError,
+    LeaderNotAvailableError,
     MessageTooLargeError,
     MetadataTimeoutError,
     OutOfOrderSequenceNumberError,
     ProducerFencedError,
     SchemaRegistryUnavailableError,
     SerializationError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.spark import exactly_once, executors
@@ -179,11 +182,22 @@ def test_tasks_that_share_a_partition_explain_what_brokers_said_about_it() -> No
         commit(PLAN, [outcome(0, 1), failed(FailureKind.RETRIABLE, 1)], 0)
 
 
+def late(cause: Exception) -> MetadataTimeoutError:
+    """The error of a row for a topic that stays unknown because of ``cause``."""
+    error = MetadataTimeoutError(f"topic 't' is unknown: {cause}")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         (SerializationError("no topic"), FailureKind.FINAL),
-        (MetadataTimeoutError("no such topic"), FailureKind.FINAL),
+        (MetadataTimeoutError("no such partition"), FailureKind.FINAL),
+        (late(UnknownTopicOrPartitionError("no such topic")), FailureKind.FINAL),
+        (late(UnsupportedVersionError("35")), FailureKind.FINAL),
+        (late(LeaderNotAvailableError("5")), FailureKind.RETRIABLE),
+        (late(BrokerConnectionError("no broker answered")), FailureKind.RETRIABLE),
         (MessageTooLargeError("10"), FailureKind.FINAL),
         (ValueError("a bug"), FailureKind.FINAL),
         (DeliveryTimeoutError("late"), FailureKind.RETRIABLE),
