@@ -339,7 +339,7 @@ class BrokerProcesses:
     def _wait_until_members(self, starting: Collection[KafkaBroker]) -> None:
         wanted = {broker.node_id for broker in starting}
         deadline = time.monotonic() + self.launch.start_timeout
-        for broker in self._answering():
+        for broker in self.brokers:
             while broker.is_running and not broker.paused:
                 missing = wanted - _members_known_to(broker)
                 if not missing and (broker not in starting or broker.has_started):

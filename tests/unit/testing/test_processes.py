@@ -1,4 +1,4 @@
-"""Children end with their parent, however it ends."""
+"""Children end with their parent, however it ends; a broker that ends early says why."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from aioproducer.testing.kafka_cluster.broker import INTERNAL_LISTENER, KafkaBroker
+from aioproducer.testing.kafka_cluster.broker_processes import (
+    BrokerProcesses,
+    KafkaClusterError,
+    Launch,
+)
 from aioproducer.testing.processes import ProcessSupervisor
 from tests.support.waiting import wait_until
 
@@ -136,3 +142,16 @@ def test_a_program_that_does_not_exist_is_an_error_and_leaves_the_supervisor_usa
         with pytest.raises(FileNotFoundError):
             supervisor.start(["/no/such/program"])
         assert supervisor.kill(supervisor.start(SLEEP)) == -signal.SIGKILL
+
+
+def test_brokers_that_end_before_anybody_looks_at_them_say_why(tmp_path: Path) -> None:
+    """As with options that the JVM does not know: it takes some milliseconds to refuse them."""
+    broker = KafkaBroker(1, "127.0.0.1", {INTERNAL_LISTENER: 1}, 1, tmp_path)
+    broker.log_file.write_text("Unrecognized VM option 'UseNothing'\n")
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    ended.wait()
+    broker.run(ended, 0)
+    cluster = BrokerProcesses([broker], tmp_path, True, {}, {}, Launch())
+    with pytest.raises(KafkaClusterError, match=r"broker 1 ended .* exit code 3") as caught:
+        cluster._wait_until_members([broker])
+    assert "Unrecognized VM option 'UseNothing'" in str(caught.value)
