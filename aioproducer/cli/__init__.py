@@ -24,7 +24,7 @@
     performance_run.py   payloads → producer → measurement → figures
     admin_call.py        a command → one call to an Admin; deletion one by one
     terminal.py          lines for the user, and the progress bar
-    early_ends.py        signals, cancellation, no answer of a broker
+    early_ends.py        signals, cancellation, a closed output, no answer of a broker
 """
 
 from __future__ import annotations

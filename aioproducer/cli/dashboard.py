@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import typer
 
+from aioproducer.cli.early_ends import output_may_close
 from aioproducer.cli.results import require_output
 
 __all__ = ["dashboard"]
@@ -28,9 +29,9 @@ Example:
 
 def dashboard() -> int:
     require_output()
-    typer.echo(
-        files("aioproducer.observability").joinpath("dashboard.json").read_text("utf-8"), nl=False
-    )
+    text = files("aioproducer.observability").joinpath("dashboard.json").read_text("utf-8")
+    with output_may_close():
+        typer.echo(text, nl=False)
     return 0
 
 

@@ -1,18 +1,22 @@
-"""Early ends of a command: by a signal, by cancellation, and without a broker's first answer.
+"""Early ends of a command: by a signal, by cancellation, without a reader of its output, and
+without a broker's first answer.
 
 The first SIGINT, SIGTERM or SIGHUP asks politely, the second gives up, the third kills. A command
-that gets no answer from a broker ends soon, and says why.
+whose output nobody reads any more finishes its work and prints nothing more. A command that gets no
+answer from a broker ends soon, and says why.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final, Self
 
+from aioproducer.cli.terminal import discard
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import BootstrapError
@@ -22,6 +26,7 @@ from aioproducer.producer import Producer
 __all__ = [
     "EndSignals",
     "closed_if_cancelled",
+    "output_may_close",
     "answer_seconds",
     "first_answer",
     "producer_answered",
@@ -90,6 +95,19 @@ async def closed_if_cancelled(producer: Producer) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         await producer.close(0)
         raise
+
+
+@contextmanager
+def output_may_close() -> Iterator[None]:
+    """End the block, without an error, when nobody reads standard output any more.
+
+    That is how ``head`` ends what is before it. The exit code stays that of the command's work:
+    typer would end the program with 1, although a change was made.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        discard(sys.stdout)
 
 
 _SECONDS: Final = 10.0

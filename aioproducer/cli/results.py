@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import typer
 
+from aioproducer.cli.early_ends import output_may_close
 from aioproducer.errors import ConfigError
 from aioproducer.errors.client import shown
 
@@ -42,12 +43,10 @@ def require_output() -> None:
 
 
 def print_result(result: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
-    """Print ``result`` as JSON in one line, or else ``lines``."""
-    if as_json:
-        typer.echo(json.dumps(result))
-        return
-    for line in lines:
-        typer.echo(shown(line))
+    """Print ``result`` as JSON in one line, or else ``lines``, as far as somebody reads them."""
+    with output_may_close():
+        for line in [json.dumps(result)] if as_json else map(shown, lines):
+            typer.echo(line)
 
 
 def broker_fields(broker: Broker) -> dict[str, Any]:

@@ -24,7 +24,12 @@ import typer
 
 from aioproducer import loops
 from aioproducer.cli.byte_streams import ByteSink
-from aioproducer.cli.early_ends import EndSignals, answer_seconds, first_answer
+from aioproducer.cli.early_ends import (
+    EndSignals,
+    answer_seconds,
+    first_answer,
+    output_may_close,
+)
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -256,15 +261,14 @@ class ConsoleReader:
             try:
                 source = self._job.source
                 seconds = answer_seconds(source.client.config)
-                async with first_answer(source.client, seconds), source:
-                    await self._show_all()
+                with output_may_close():
+                    async with first_answer(source.client, seconds), source:
+                        await self._show_all()
             except asyncio.CancelledError:
                 if not self._ended:
                     raise
             except ProducerError:
                 raise  # a timeout or a lost broker is an OSError, too
-            except BrokenPipeError:
-                self._ended = True
             except OSError as error:
                 self._terminal.say(f"writing failed: {error.strerror}")
                 return 1

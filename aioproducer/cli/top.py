@@ -22,9 +22,9 @@ from urllib.parse import SplitResult, urlsplit
 import typer
 
 from aioproducer import loops
-from aioproducer.cli.early_ends import EndSignals
+from aioproducer.cli.early_ends import EndSignals, output_may_close
 from aioproducer.cli.results import require_output
-from aioproducer.cli.terminal import Terminal, discard
+from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError, MissingExtraError, ProducerError
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import ThreadForEach
@@ -330,13 +330,11 @@ async def _run(watch: Watch, display: Display) -> int:
             first = await _snapshot(watch.endpoint)
             if not len(first):
                 raise EndpointError(f"{watch.endpoint.url}: {_NO_PRODUCERS}")
-            with display:
+            with output_may_close(), display:
                 await _show(watch, first, display)
         except asyncio.CancelledError:
             if not interrupted:
                 raise
-        except BrokenPipeError:
-            discard(sys.stdout)
     return 0
 
 

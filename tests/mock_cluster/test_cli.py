@@ -483,6 +483,22 @@ def test_a_summary_that_can_not_be_written_is_told_and_the_lines_are_delivered(
     assert values(cluster, "t", 0) == [b"one"]
 
 
+def test_a_summary_that_nobody_reads_changes_nothing(cluster: MockCluster) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*COMMAND, "t", "-b", cluster.bootstrap_servers, "--json"],
+        input=b"one\n",
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert values(cluster, "t", 0) == [b"one"]
+
+
 @pytest.mark.parametrize("closed", ["0", "2", "02"])
 @pytest.mark.parametrize(
     "command",

@@ -114,18 +114,19 @@ def test_kafkas_names_of_options_are_taken(name: str, capsys: pytest.CaptureFixt
     assert "bootstrap_servers='no port'" in capsys.readouterr().err
 
 
-def test_a_result_that_nobody_reads_ends_quietly() -> None:
+@pytest.mark.parametrize(("command", "code"), [("dashboard", 0), ("--help", 1)])
+def test_a_result_that_nobody_reads_ends_quietly(command: str, code: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "aioproducer", "--help"],
+        [sys.executable, "-m", "aioproducer", command],
         stdout=writer,
         stderr=subprocess.PIPE,
         timeout=60,
         check=False,
     )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 def test_a_full_disk_is_one_line() -> None:

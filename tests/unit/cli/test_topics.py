@@ -64,6 +64,19 @@ def test_an_error_names_the_topics_that_are_gone(
     assert error.endswith("there is no such topic; deleted: a, b\n")
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_change_is_done_though_nobody_reads_its_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    use(monkeypatch, Deletions())
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert run([*DELETE, *options]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_timeout_is_of_all_topics_together(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = Deletions(seconds=0.02)
     use(monkeypatch, admin)
