@@ -87,10 +87,11 @@ async def delete_each(
     timeout: float,
     ignored: type[KafkaError] | None,
 ) -> list[str]:
-    """Delete ``names`` one by one within ``timeout`` seconds. Returns those that are gone.
+    """Delete ``names`` one by one within ``timeout`` seconds. Returns those that were deleted.
 
-    ``ignored``: the error of a name that is missing, if that is none. An error names what was
-    deleted before.
+    ``ignored``: the error of a name that is missing, if that is none. After an attempt without a
+    response, such a name counts as deleted, and the doubt is said. An error names what was deleted
+    before.
     """
     left = countdown(timeout)
     gone: list[str] = []
@@ -100,6 +101,9 @@ async def delete_each(
             gone.append(name)
         except ProducerError as error:
             if ignored is not None and isinstance(error, ignored):
+                if error.may_have_been_written:
+                    Terminal().say(str(error))
+                    gone.append(name)
                 continue
             if gone:
                 error.add_note(f"deleted: {', '.join(gone)}")

@@ -248,18 +248,23 @@ def create(
     assignment = None if replica_assignment is None else replica_lists(replica_assignment)
     settings = topic_settings(config or ())
     asked = _new_topic(name, partitions, replication_factor, assignment, settings)
+    made: bool | None = not validate_only
 
     async def created(admin: Admin) -> CreatedTopic | None:
+        nonlocal made
         try:
             found = await admin.create_topics([asked], validate_only=validate_only, timeout=timeout)
             return found[name]
-        except TopicAlreadyExistsError:
-            if if_not_exists:
-                return None
-            raise
+        except TopicAlreadyExistsError as error:
+            if not if_not_exists:
+                raise
+            made = False
+            if error.may_have_been_written:  # it may be the topic of somebody else
+                made = None
+                Terminal().say(str(error))
+            return None
 
     found = call_admin(created, bootstrap_servers, properties, command_config, verbose)
-    made = found is not None and not validate_only
     result = {
         "topic": name,
         "created": made,

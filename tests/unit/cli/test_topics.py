@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from aioproducer.admin import (
     BrokerDescription,
     ClusterDescription,
     ConfigEntry,
+    CreatedTopic,
+    NewTopic,
     PartitionDescription,
     TopicDescription,
 )
@@ -23,27 +26,45 @@ from aioproducer.cli import topics
 from aioproducer.cli.app import run
 from aioproducer.cli.cluster import fields, lines
 from aioproducer.cli.topics import replica_lists, topic_fields, topic_lines, topic_settings
-from aioproducer.errors import ConfigError, UnknownTopicOrPartitionError
+from aioproducer.errors import (
+    ConfigError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 
 DELETE = ["topics", "delete", "a", "b", "c", "--yes", "-b", "host:9092"]
 
 
-class Deletions:
-    """The part of an Admin that deletes topics; each deletion takes ``seconds``."""
+class Changes:
+    """The part of an Admin that creates and deletes topics; each deletion takes ``seconds``.
 
-    def __init__(self, missing: str = "", seconds: float = 0.0) -> None:
+    ``missing``: a topic that does not exist, all others do. ``repeated``: the first attempt of each
+    change got no response.
+    """
+
+    def __init__(self, missing: str = "", seconds: float = 0.0, *, repeated: bool = False) -> None:
         self.timeouts: list[float] = []
         self._missing = missing
         self._seconds = seconds
+        self._repeated = repeated
+
+    async def create_topics(self, topics: list[NewTopic], **_: Any) -> dict[str, CreatedTopic]:
+        raise self._doubtful(TopicAlreadyExistsError(f"topic {topics[0].name!r}: it exists"))
 
     async def delete_topics(self, name: str, *, timeout: float) -> None:
         self.timeouts.append(timeout)
         await asyncio.sleep(self._seconds)
         if name == self._missing:
-            raise UnknownTopicOrPartitionError(f"topic {name!r}: there is no such topic")
+            error = UnknownTopicOrPartitionError(f"topic {name!r}: there is no such topic")
+            raise self._doubtful(error)
+
+    def _doubtful(self, error: KafkaError) -> KafkaError:
+        error.may_have_been_written = self._repeated
+        return error
 
 
-def use(monkeypatch: pytest.MonkeyPatch, admin: Deletions) -> None:
+def use(monkeypatch: pytest.MonkeyPatch, admin: Changes) -> None:
     def call_admin(call: Callable[[Any], Awaitable[Any]], *_: Any) -> Any:
         async def called() -> Any:
             return await call(admin)
@@ -56,7 +77,7 @@ def use(monkeypatch: pytest.MonkeyPatch, admin: Deletions) -> None:
 def test_an_error_names_the_topics_that_are_gone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    use(monkeypatch, Deletions(missing="c"))
+    use(monkeypatch, Changes(missing="c"))
     assert run(DELETE) == 1
     told, error = capsys.readouterr()
     assert (told, error.count("\n")) == ("", 1)
@@ -64,11 +85,38 @@ def test_an_error_names_the_topics_that_are_gone(
     assert error.endswith("there is no such topic; deleted: a, b\n")
 
 
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_missing_topic_counts_as_deleted_after_an_attempt_without_a_response(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, repeated: bool
+) -> None:
+    use(monkeypatch, Changes(missing="b", repeated=repeated))
+    assert run([*DELETE, "--if-exists", "--json"]) == 0
+    told, error = capsys.readouterr()
+    assert json.loads(told) == {"deleted": ["a", "b", "c"] if repeated else ["a", "c"]}
+    assert ("topic 'b': there is no such topic" in error) is repeated
+
+
+@pytest.mark.parametrize(("repeated", "created"), [(True, None), (False, False)])
+def test_it_is_unknown_who_created_a_topic_after_an_attempt_without_a_response(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    repeated: bool,
+    created: bool | None,
+) -> None:
+    use(monkeypatch, Changes(repeated=repeated))
+    create = ["topics", "create", "a", "--if-not-exists", "-b", "host:9092"]
+    assert run([*create, "--json"]) == 0
+    told, error = capsys.readouterr()
+    assert json.loads(told)["created"] is created
+    assert ("topic 'a': it exists" in error) is repeated
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_change_is_done_though_nobody_reads_its_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    use(monkeypatch, Deletions())
+    use(monkeypatch, Changes())
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as unread:
@@ -78,7 +126,7 @@ def test_a_change_is_done_though_nobody_reads_its_result(
 
 
 def test_the_timeout_is_of_all_topics_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = Deletions(seconds=0.02)
+    admin = Changes(seconds=0.02)
     use(monkeypatch, admin)
     assert run([*DELETE, "--timeout", "5"]) == 0
     assert 5 >= admin.timeouts[0] > admin.timeouts[1] > admin.timeouts[2]
