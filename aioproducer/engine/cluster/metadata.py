@@ -9,9 +9,10 @@ changed. :class:`Metadata` decides when which of them is due, takes the answers,
 Callers and pending records of a topic fail at once if a broker refuses the topic
 (:meth:`Metadata.is_refused`) or every broker refuses the login
 (:meth:`MetadataRefresher.step`), and otherwise at the end of their time (``max_block_ms``) with
-the error of :meth:`Metadata.why_no_partition`. A partition without a leader is asked about again
-after ``retry_backoff_ms``; its batches fail at their ``delivery_timeout_ms``, and the next choice
-of a partition for records without a key leaves it out.
+the error of :meth:`Metadata.why_no_partition`. A record for a partition that its topic lacks waits
+as long, because partitions can be added. A partition without a leader is asked about again after
+``retry_backoff_ms``; its batches fail at their ``delivery_timeout_ms``, and the next choice of a
+partition for records without a key leaves it out.
 """
 
 from __future__ import annotations
