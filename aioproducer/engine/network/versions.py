@@ -37,11 +37,6 @@ class Features(NamedTuple):
     levels: Mapping[str, int] = {}
     """Such as ``transaction.version``."""
 
-    @property
-    def transaction_version(self) -> int:
-        """Of the protocol between producers and coordinators (KIP-890): 1 or 2."""
-        return 2 if self.levels.get("transaction.version", 0) >= 2 else 1
-
 
 NO_FEATURES: Final = Features()
 

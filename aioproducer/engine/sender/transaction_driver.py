@@ -102,7 +102,7 @@ class TransactionDriver(Requester):
     def step(self, now: float) -> None:
         """Send the next requests, discard records of aborts."""
         manager = self._manager
-        manager.offered_version = self._client.features.transaction_version
+        manager.offer(self._client.features.levels)
         discard_error = manager.discard_error
         if discard_error is not None:
             self._completer.abort(discard_error, now, manager.must_complete)

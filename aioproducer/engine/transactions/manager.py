@@ -139,7 +139,7 @@ class TransactionManager(RequestSource):
         self.handle = TransactionHandle(transactional_id, -1, -1, 1)
         """The producer's identity in the open transaction, or in the next one."""
         self.offered_version = 1
-        """The protocol that the brokers have now; it is taken on between transactions."""
+        """The version that :meth:`offer` has chosen."""
         self.joined = joined is not None
         self.on_request: Callable[[], None] = lambda: None
         """Called when a batch waits for :meth:`next_request`."""
@@ -157,6 +157,14 @@ class TransactionManager(RequestSource):
             sequence_numbers.begin_epoch(joined.producer_id, joined.epoch)
             self.transaction = Transaction(joined, shared=True, handed_out=True)
             self.state = State.IN_TRANSACTION
+
+    def offer(self, levels: Mapping[str, int]) -> None:
+        """Choose version 1 or 2 of the protocol (KIP-890) by the features of the cluster.
+
+        An open transaction goes on with its version. The chosen one begins when the transaction has
+        ended, or when an epoch is assigned. A higher one needs a new epoch first.
+        """
+        self.offered_version = 2 if levels.get("transaction.version", 0) >= 2 else 1
 
     # --- users' calls ----------------------------------------------------------------------
 

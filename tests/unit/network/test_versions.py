@@ -170,32 +170,20 @@ def test_null_where_the_versions_belong_is_a_protocol_error(version: int) -> Non
 
 
 @pytest.mark.parametrize("version", [3, 4])
-@pytest.mark.parametrize(
-    ("levels", "spoken"),
-    [
-        ({"metadata.version": 25, "transaction.version": 2}, 2),
-        ({"transaction.version": 3}, 2),
-        ({"transaction.version": 1}, 1),
-        ({"metadata.version": 25}, 1),
-        ({}, 1),
-    ],
-)
-def test_what_the_cluster_has_agreed_on(version: int, levels: dict[str, int], spoken: int) -> None:
+@pytest.mark.parametrize("levels", [{"metadata.version": 25, "transaction.version": 2}, {}])
+def test_what_the_cluster_has_agreed_on(version: int, levels: dict[str, int]) -> None:
     handshake = ApiVersionsHandshake()
     handshake.next_version = version
     receive(handshake, answer(version, [(0, 3, 13)], features=(41, levels)))
-    features = handshake.versions.features
-    assert features == Features(41, levels)
-    assert features.transaction_version == spoken
+    assert handshake.versions.features == Features(41, levels)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_broker_that_does_not_tell_speaks_the_first_version(version: int) -> None:
+def test_a_broker_that_does_not_tell_has_no_features(version: int) -> None:
     handshake = ApiVersionsHandshake()
     handshake.next_version = version
     receive(handshake, answer(version, [(0, 3, 13)]))
     assert handshake.versions.features == NO_FEATURES
-    assert handshake.versions.features.transaction_version == 1
 
 
 # --- peers that hang up --------------------------------------------------------------------------

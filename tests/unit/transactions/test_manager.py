@@ -285,6 +285,28 @@ def test_an_epoch_that_is_not_the_newest_any_more_is_the_end(code: int) -> None:
 
 
 # --- another version of the protocol ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("levels", "version"),
+    [
+        ({"metadata.version": 25, "transaction.version": 2}, 2),
+        ({"transaction.version": 3}, 2),
+        ({"transaction.version": 1}, 1),
+        ({"metadata.version": 25}, 1),
+        ({}, 1),
+    ],
+)
+def test_the_features_of_the_cluster_choose_the_version(
+    levels: dict[str, int], version: int
+) -> None:
+    world = TransactionWorld(3 - version)
+    world.manager.offer(levels)
+    world.manager.initialize()
+    world.run()
+    assert world.manager.handle.version == version
+
+
 def test_an_upgrade_between_transactions_costs_an_epoch() -> None:
     """KIP-890: what was taken in under version 1 does not count under version 2."""
     world = opened()
