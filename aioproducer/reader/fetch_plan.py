@@ -76,8 +76,17 @@ class FetchPlan:
         self._read_ahead.changes[state.where] = None
         return True
 
-    def prefer_leader(self, where: TopicPartition) -> bool:
-        """Fetch a partition from its leader again; True if it was fetched from a follower."""
+    def failed(self, where: TopicPartition) -> bool:
+        """A fetch of a partition has failed: its leader is next. True: a follower was asked.
+
+        A partition is fetched from the follower that its leader has named (:meth:`prefer`), until
+
+        - a fetch from there fails, as a whole or for the partition;
+        - the epoch of its leader changes;
+        - the follower is unknown, or its copy of the partition is down;
+        - the lease is over;
+        - the partition is read no longer.
+        """
         self._read_ahead.changes[where] = None
         return self._replicas.forget(where)
 

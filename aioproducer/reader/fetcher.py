@@ -466,9 +466,9 @@ class Fetcher:
             await self._take(session, turn, fetched)
 
     def _failed_all(self, session: FetchSession, error: ProducerError) -> None:
-        """A whole request failed: leaders are asked for what was fetched from followers."""
+        """A whole request failed."""
         for where in session:
-            self._plan.prefer_leader(where)
+            self._plan.failed(where)
         states = [self.partitions[where] for where in session if where in self.partitions]
         self._failed(states, error)
 
@@ -522,7 +522,7 @@ class Fetcher:
             yield from self._taking_batches(state, fetched)
 
     def _take_error(self, state: PartitionState, code: int) -> None:
-        follower = self._plan.prefer_leader(state.where)
+        follower = self._plan.failed(state.where)
         if code in _OTHER_TOPIC and not follower and state.served_id is not None:
             self._leaders.refused(state.served_id)
         if code != ErrorCode.OFFSET_OUT_OF_RANGE:
