@@ -27,6 +27,7 @@ from aioproducer.engine.groups.requests import (
     Joined,
     JoinGroup,
     LeaveGroup,
+    Membership,
     Reaction,
     Synced,
     SyncGroup,
@@ -361,14 +362,6 @@ class ClassicMember(Member):
         if self._joins:
             self._link.stop_waiting(why)
 
-    async def give_up(self, reason: str) -> None:
-        """Leave the group, and join it again when the application asks for more."""
-        identity = self.identity
-        self.gave_up = True
-        self.lose(reason, new=identity.instance_id is None)
-        if identity.instance_id is None:
-            await self._link.ask(LeaveGroup(identity, reason))
-
     # --- heartbeats --------------------------------------------------------------------------
 
     async def _send_heartbeats(self) -> None:
@@ -426,10 +419,10 @@ class ClassicMember(Member):
 
     # --- the end -----------------------------------------------------------------------------
 
-    async def leave(self, timeout: float) -> None:
-        """Tell the coordinator that the member is gone; a static one stays (KIP-345)."""
-        if not self.identity.member_id or self.identity.instance_id is not None:
-            return
-        code = await self._link.ask(LeaveGroup(self.identity, "the consumer was closed"), timeout)
-        if code not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
-            raise error_about(f"LeaveGroup of group {self._link.group_id!r}", code)
+    async def _send_leave(
+        self, identity: Membership, reason: str, timeout: float | None = None
+    ) -> int:
+        """Nobody is told of a leave for a while: the heartbeats end."""
+        if not (identity.member_id and self.leaves_for_good):
+            return ErrorCode.NONE
+        return int(await self._link.ask(LeaveGroup(identity, reason), timeout))

@@ -19,6 +19,7 @@ from aioproducer.engine.groups.requests import (
     LEAVING_FOR_A_WHILE,
     LOST,
     ConsumerHeartbeat,
+    Membership,
     MemberState,
     PartitionsById,
     Reaction,
@@ -277,14 +278,6 @@ class ConsumerMember(Member):
         self._go_on_as(self.identity._replace(member_id=member_id, generation=JOINING), why)
         self._due.set()
 
-    async def give_up(self, reason: str) -> None:
-        """Leave the group, and join it again when the application asks for more."""
-        identity = self.identity
-        self.gave_up = True
-        self.lose(reason, new=True)
-        self._due.set()
-        await self._link.ask(ConsumerHeartbeat(identity._replace(generation=LEAVING)))
-
     # --- partitions --------------------------------------------------------------------------
 
     async def _keep_reconciled(self) -> None:
@@ -350,16 +343,15 @@ class ConsumerMember(Member):
 
     # --- the end -----------------------------------------------------------------------------
 
-    async def leave(self, timeout: float) -> None:
-        """Tell the coordinator that the member is gone; a static one keeps its partitions."""
+    async def _send_leave(
+        self, identity: Membership, reason: str, timeout: float | None = None
+    ) -> int:
         if not self._asked:
-            return
-        epoch = LEAVING if self.identity.instance_id is None else LEAVING_FOR_A_WHILE
-        request = ConsumerHeartbeat(self.identity._replace(generation=epoch))
+            return ErrorCode.NONE
+        epoch = LEAVING if self.leaves_for_good else LEAVING_FOR_A_WHILE
+        request = ConsumerHeartbeat(identity._replace(generation=epoch))
         answer: MemberState = await self._link.ask(request, timeout)
-        if answer.error_code not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
-            what = f"leaving group {self._link.group_id!r}"
-            raise kafka_error(answer.error_code, f"{what}: {explain(answer.error_code)}")
+        return answer.error_code
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:

@@ -15,6 +15,7 @@ from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.assignors import TopicLayout
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import ProducerError
+from aioproducer.errors.broker import ErrorCode, error_about
 from aioproducer.foundation.logs import ModuleLogger
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import TopicPartition
@@ -208,7 +209,7 @@ class Member(ABC):
             "Group %r continues without this member: %s. It joins again%s",
             self._link.group_id,
             why,
-            " when it is asked for records" if self.gave_up else "",
+            f" when it is asked for records{self.kept}" if self.gave_up else "",
         )
         self.identity = identity
         self.session.over()
@@ -238,10 +239,35 @@ class Member(ABC):
     def lose(self, why: str, *, new: bool) -> None:
         """The group continues without the member; ``new``: it joins again by another id."""
 
-    @abstractmethod
+    @property
+    def leaves_for_good(self) -> bool:
+        """True if other members get the partitions as soon as this one leaves.
+
+        A static member leaves for a while (KIP-345): its partitions stay its own until it comes
+        back or its session ends. So it is in Java, also after ``max.poll.interval.ms``.
+        """
+        return self.identity.instance_id is None
+
+    @property
+    def kept(self) -> str:
+        """The end of log lines about a leave."""
+        return "" if self.leaves_for_good else ", and keeps its partitions until its session ends"
+
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application asks for more."""
+        identity, self.gave_up = self.identity, True
+        self.lose(reason, new=self.leaves_for_good)
+        await self._send_leave(identity, reason)
 
-    @abstractmethod
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone. ``timeout``: seconds."""
+        code = await self._send_leave(self.identity, "the consumer was closed", timeout)
+        if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
+            raise error_about(f"leaving group {self._link.group_id!r}", code)
+
+    @abstractmethod
+    async def _send_leave(
+        self, identity: Membership, reason: str, timeout: float | None = None
+    ) -> int:
+        """Tell the coordinator of a leave (:attr:`leaves_for_good`), if it has to know. Returns an
+        error code."""

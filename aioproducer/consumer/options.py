@@ -136,8 +136,8 @@ class ConsumerOptions:
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
     )
     """How long a record can stay unacknowledged, or wait while nobody reads, before the member
-    leaves the group, so that another member can continue. This is also the longest that a rebalance
-    waits for a record in processing."""
+    leaves the group, so that another member can continue, after a static member when its session
+    has ended. This is also the longest that a rebalance waits for a record in processing."""
 
     auto_commit: bool = option(
         Boolean(), True, Group.READING, Importance.MEDIUM, java_name="enable.auto.commit"

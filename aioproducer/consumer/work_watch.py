@@ -25,8 +25,9 @@ class WorkWatch:
     """Has the member leave its group when a record is in work for ``longest`` seconds, or when
     records wait for that long and nobody asks for them.
 
-    The group gives the records to another member then. The member joins again once the application
-    is done with its records and asks for more: its join waits for that in
+    The group gives the records to another member then, after a static one when its session has
+    ended (:attr:`Member.leaves_for_good`). The member joins again once the application is done
+    with its records and asks for more: its join waits for that in
     :meth:`Assignment.settled`. Source: Kafka's ``max.poll.interval.ms``.
     """
 
@@ -83,12 +84,13 @@ class WorkWatch:
                 self._warned = oldest
                 logger.warning(
                     "Group %r: the record of %s at offset %d has been in processing for %s: after "
-                    "%s (max_poll_interval_ms) this member leaves the group",
+                    "%s (max_poll_interval_ms) this member leaves the group%s",
                     self._group_id,
                     where,
                     offset,
                     duration(round(age)),
                     duration(self._longest),
+                    self._protocol.member.kept,
                 )
 
     async def _give_up(self, what: str) -> None:

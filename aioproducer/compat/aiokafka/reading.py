@@ -571,8 +571,10 @@ class LoneMember(Member):
     async def give_up(self, reason: str) -> None:
         """There is no group to leave."""
 
-    async def leave(self, timeout: float) -> None:
-        """There is no group to leave."""
+    async def _send_leave(
+        self, identity: Membership, reason: str, timeout: float | None = None
+    ) -> int:
+        return 0  # there is no group to leave
 
 
 class NoCoordinator(CoordinatorLink):

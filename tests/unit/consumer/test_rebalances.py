@@ -612,6 +612,41 @@ def test_an_instance_that_comes_back_after_a_crash_waits_for_its_old_session(
     live(life, 4)
 
 
+@each_protocol
+def test_a_static_member_that_is_stuck_keeps_its_partitions_until_its_session_ends(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in Java, where it sends no heartbeats from ``max.poll.interval.ms`` on."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        options: dict[str, Any] = {
+            "max_poll_interval_ms": 30_000,
+            "session_timeout_ms": 45_000,
+            "group_protocol": protocol,
+        }
+        async with consumer(world, group_instance_id="till-1", **options) as first:
+            records = aiter(first)
+            await anext(records)
+            await asyncio.sleep(35)
+            assert not first.assignment, "it has given up"
+            async with consumer(world, **options) as second:
+                reading = asyncio.create_task(read(second))
+                await asyncio.sleep(20)
+                assert not second.assignment
+                await asyncio.sleep(100)
+                assert second.assignment
+                reading.cancel()
+            await fill(world, 1, 1)
+            async with asyncio.timeout(100):
+                await anext(records)
+
+    live(life)
+    kept = "keeps its partitions until its session ends"
+    told = [each for each in caplog.messages if "max_poll_interval_ms" in each]
+    assert [kept in each for each in told] == [True, True], told
+
+
 def test_a_deleted_topic_ends_no_member_that_can_not_divide_anew() -> None:
     """The leader of the group, which could, has no partition of the topic and learns it later."""
 
