@@ -95,13 +95,14 @@ DEFAULT_LIMITS: Final = Limits()
 class HttpRequest:
     """A request: a POST if it has a body. Redirects are not followed.
 
-    ``through_proxy``: proxies of the environment (``HTTPS_PROXY``, ``NO_PROXY``) are used.
+    A POST to an ``https://`` address goes through the proxies of the environment (``HTTPS_PROXY``,
+    ``NO_PROXY``), which see no secret. Every other request goes to its server directly: a proxy
+    would read what is not encrypted, and only this machine reaches the server that a GET asks.
     """
 
     url: str
     headers: Mapping[str, Secret]
     body: Secret | None = None
-    through_proxy: bool = True
 
     def answer(self, limits: Limits, context: ssl.SSLContext | None) -> Answer | Trouble:
         """Ask the server. ``context`` None is for ``http://``."""
@@ -112,7 +113,7 @@ class HttpRequest:
             "verify": False if context is None else context,
             "timeout": timeout,
             "follow_redirects": False,
-            "trust_env": self.through_proxy,
+            "trust_env": self.body is not None and urlsplit(self.url).scheme == "https",
         }
         method = "GET" if self.body is None else "POST"
         content = None if self.body is None else self.body.reveal()
@@ -277,7 +278,7 @@ _SCHEMES: Final = ("http", "https")
 
 @dataclass(frozen=True)
 class MetadataServer:
-    """GETs to one address. No proxy of the environment is used, as it would get the token.
+    """GETs to one address.
 
     An ``http://`` address needs no warning: its packets do not leave the cloud's host.
     """
@@ -319,8 +320,7 @@ class MetadataServer:
         if parts is None or parts.scheme not in _SCHEMES or not parts.hostname:
             raise TokenError(f"{self.name} has no address that begins with http://")
         context = ssl.create_default_context() if parts.scheme == "https" else None
-        request = HttpRequest(self.url, self.headers, through_proxy=False)
-        answer = request.answer(self.limits, context)
+        answer = HttpRequest(self.url, self.headers).answer(self.limits, context)
         if isinstance(answer, Trouble):
             if answer.final:
                 raise TokenError(f"{self.shown} {answer.reason}")

@@ -69,9 +69,8 @@ class TokenEndpoint:
     """An HTTP address that gives tokens, and how long to wait for it.
 
     Unlike Kafka's client, aioproducer refuses an ``http://`` address unless it is this machine's
-    own and no proxy of the environment would get the request: secrets would cross the network
-    in the clear. Redirects are not followed. An ``https://`` address is asked through the proxies
-    of the environment (``HTTPS_PROXY``, ``NO_PROXY``), which see no secret.
+    own: secrets would cross the network in the clear. Redirects are not followed.
+    :class:`HttpRequest` says which proxies of the environment are used.
     """
 
     url: str = field(repr=False)
@@ -88,17 +87,10 @@ class TokenEndpoint:
     def __post_init__(self) -> None:
         """Raises ConfigError for an address that can't be asked."""
         parts = _split(self.url, self.option)
-        host = parts.hostname or ""
-        if parts.scheme == "http" and not is_loopback(host):
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             raise ConfigError(
                 f"{self.option}: {self.shown} is not encrypted: anyone on the network path could "
                 "read the client's secret and the token. Use https"
-            )
-        if parts.scheme == "http" and _has_proxy(host):
-            raise ConfigError(
-                f"{self.option}: {self.shown} would be reached through a proxy (HTTP_PROXY or "
-                f"ALL_PROXY), which could read the client's secret and the token. Add {host} to "
-                "NO_PROXY"
             )
 
     @property
@@ -133,8 +125,7 @@ class TokenEndpoint:
         if authorization is not None:
             headers["Authorization"] = authorization
         body = urlencode({name: _text(value) for name, value in form.items()})
-        encrypted = _split(self.url, self.option).scheme == "https"
-        return HttpRequest(self.url, headers, Secret(body), through_proxy=encrypted)
+        return HttpRequest(self.url, headers, Secret(body))
 
     def _refusal(
         self, answer: Answer, secrets: tuple[Secret, ...]
@@ -165,14 +156,6 @@ def _split(url: str, name: str) -> SplitResult:
             "and secret"
         )
     return parts
-
-
-def _has_proxy(host: str) -> bool:
-    """True if the environment, or the system, names a proxy for ``http://`` and the host."""
-    from urllib.request import getproxies, proxy_bypass
-
-    proxies = getproxies()
-    return bool(proxies.get("http") or proxies.get("all")) and not proxy_bypass(host)
 
 
 def _text(value: str | Secret) -> str:
