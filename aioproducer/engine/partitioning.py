@@ -5,8 +5,9 @@ every Java client. A keyless record goes to the topic's sticky partition (KIP-48
 :class:`StickyChoice` (``accumulator/topic.py``) chooses it, and decides when the next one is
 chosen. Only this choice avoids leaders that take no batches.
 
-:meth:`Topic.ask` (in the same file) asks a user's partitioner at the ``send()`` of a record, or
-once the topic of the record becomes known.
+:meth:`Topic.ask` (in the same file) asks a user's partitioner at the ``send()`` of a record, once
+the topic of the record becomes known, or again for a record that is in no batch yet when its
+partition is gone.
 
 ``records/_speedups.pyx`` has the compiled form of murmur2, and ``mmh3`` that of murmur3.
 """

@@ -43,6 +43,7 @@ class SerializedRecord:
     """A checked and serialized record, with the future of its caller."""
 
     __slots__ = (
+        "by_partitioner",
         "headers",
         "key",
         "partition",
@@ -64,10 +65,13 @@ class SerializedRecord:
         token: RecordFuture,
         *,
         sent_ns: int = 0,
+        by_partitioner: bool = False,
     ) -> None:
         self.topic = topic
         self.partition = partition
         """None: the partition follows from the key, or is the sticky one."""
+        self.by_partitioner = by_partitioner
+        """True: a user's partitioner has chosen the partition, and chooses again if it is gone."""
         self.timestamp_ms = timestamp_ms
         self.key = key
         self.value = value

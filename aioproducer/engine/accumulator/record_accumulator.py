@@ -341,11 +341,14 @@ class RecordAccumulator:
         return moved
 
     def _retire(self, topic: Topic, now: float) -> list[PendingRecord]:
-        """No records join the retired partitions: returns their pending ones."""
+        """No records join the retired partitions: returns their pending ones, to be routed anew."""
         homeless: list[PendingRecord] = []
         for partition in topic.retired.values():
             self._move(partition, None, now)
             homeless += partition.take_pending()
+        for record in homeless:
+            if record.record.by_partitioner:
+                record.record.partition = None
         topic.drop_idle()
         return homeless
 
@@ -362,6 +365,7 @@ class RecordAccumulator:
         try:
             if value.partition is None and self._partitioner is not None:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
+                value.by_partitioner = True
             builder = self._put(topic, value, now)
             if builder is None:
                 self.pending.let_wait(record, self._partition_for(topic, record, now), now)

@@ -441,11 +441,19 @@ class SendPipeline:
             key, value, pairs = self._serializers.serialized(topic, key, value, pairs)
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
-        if partition is None and self._hooks.partitioning:
+        if asks := partition is None and self._hooks.partitioning:
             partition = self._accumulator.choose_partition(topic, key, value)
             tell_partition(token, partition)
         return SerializedRecord(
-            topic, partition, timestamp_ms, key, value, pairs, token, sent_ns=sent_ns
+            topic,
+            partition,
+            timestamp_ms,
+            key,
+            value,
+            pairs,
+            token,
+            sent_ns=sent_ns,
+            by_partitioner=asks,
         )
 
     def wait(

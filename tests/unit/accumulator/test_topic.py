@@ -164,6 +164,26 @@ def test_a_partitioner_sees_leaders_that_come_and_go() -> None:
         assert (seen[-1].count, seen[-1].available) == (len(leaders), led)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_partitioner_chooses_again_for_a_pending_record_whose_partition_is_gone(
+    known: bool,
+) -> None:
+    """The topic is made anew with fewer partitions; one that a caller has named is waited for."""
+    world = AccumulatorWorld(partitioner=lambda *args: args[3].count - 1, memory=BATCH)
+    if known:
+        world.learn(1, 1, 1)
+    tokens = [world.send(None, FULL) for _ in range(2)]
+    named = world.send(2, FULL)
+    world.learn(1, 1, 1)
+    sent = world.drain_one()
+    world.learn(1, 1)
+    assert [each.record.token for each in world.pending.awaiting_metadata.of("t")] == [named]
+    world.withdraw(named)
+    world.fail(sent)
+    world.deliver_all()
+    assert [token.delivered_to for token in tokens[1:]] == [1]
+
+
 @pytest.mark.parametrize("answer", [-1, 3, None, "1", 1.0])
 def test_a_partitioner_that_names_no_partition_fails_the_record(answer: Any) -> None:
     world = AccumulatorWorld(partitioner=lambda *_: answer)

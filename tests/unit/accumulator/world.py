@@ -86,9 +86,19 @@ class AccumulatorWorld(World):
             token, TIMESTAMP_MS * 1_000_000, None, topic, value, key, partition
         ):
             return token
+        chosen = None
         if partition is None:
-            partition = accumulator.choose_partition(topic, key, value)
-        record = SerializedRecord(topic, partition, TIMESTAMP_MS, key, value, (), token)
+            chosen = partition = accumulator.choose_partition(topic, key, value)
+        record = SerializedRecord(
+            topic,
+            partition,
+            TIMESTAMP_MS,
+            key,
+            value,
+            (),
+            token,
+            by_partitioner=chosen is not None,
+        )
         if not accumulator.append(record, self.now):
             accumulator.enqueue(record, self.now)
         return token
