@@ -186,9 +186,13 @@ class SchemaRegistry:
         )
 
     def _latest_lasts(self, subject: str) -> float:
-        """The seconds for which :meth:`latest` returns the same version; 0: it asks again."""
+        """The seconds for which the version that :meth:`latest` has just returned may be used.
+
+        The cache does not know the version if a subclass has found it in another way.
+        """
         now = asyncio.get_running_loop().time()
-        return self._cache.seconds_left(Key("latest", subject), now)
+        left = self._cache.seconds_left(Key("latest", subject), now)
+        return self.latest_ttl if left is None else left
 
     async def version(
         self, subject: str, version: int, *, deleted: bool = False

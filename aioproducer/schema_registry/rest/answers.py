@@ -68,10 +68,10 @@ class AnswerCache:
             self._answers.move_to_end(key)
         return answer
 
-    def seconds_left(self, key: Key, now: float) -> float:
-        """The time until the answer is too old; 0: there is none."""
+    def seconds_left(self, key: Key, now: float) -> float | None:
+        """The time until the answer is too old; None: there is none."""
         found = self._answers.get(key)
-        return 0.0 if found is None else max(0.0, found[1] - now)
+        return None if found is None else max(0.0, found[1] - now)
 
     @contextmanager
     def awaiting(self, key: Key) -> Iterator[Awaited]:

@@ -38,6 +38,7 @@ from aioproducer.schema_registry import (
     AvroDeserializer,
     AvroSerializer,
     Reference,
+    RegisteredSchema,
     Schema,
     SchemaRegistry,
     schema_serializer,
@@ -505,6 +506,25 @@ async def test_a_latest_version_that_the_client_has_had_for_a_while_is_used_for_
     registry._latest_ttl = 300.0  # as if 200 of its 300 seconds had passed
     serializer = await prepared(AvroSerializer(registry, use_latest_version=True))
     now = 90.0
+    assert serializer.serialize("orders", FIELDS, []) == id_bytes(1) + bare(ORDER, FIELDS)
+    now = 100.0
+    with pytest.raises(NotPreparedError, match="must be requested again"):
+        serializer.serialize("orders", FIELDS, [])
+
+
+async def test_a_latest_version_that_a_subclass_finds_itself_is_used_for_the_whole_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Pinned(InMemorySchemaRegistry):
+        async def latest(self, subject: str) -> RegisteredSchema:
+            return await self.version(subject, 1)
+
+    now = 0.0
+    monkeypatch.setattr(schema_serializer, "_clock", lambda: now)
+    registry = Pinned(latest_ttl=100.0)
+    await registry.register("orders-value", Schema(json.dumps(ORDER)))
+    serializer = await prepared(AvroSerializer(registry, use_latest_version=True))
+    now = 99.0
     assert serializer.serialize("orders", FIELDS, []) == id_bytes(1) + bare(ORDER, FIELDS)
     now = 100.0
     with pytest.raises(NotPreparedError, match="must be requested again"):
