@@ -114,14 +114,17 @@ class AccumulatorSettings(NamedTuple):
         ``needed``: see :func:`batch_size_bound`. ``spelled``: the name that the user has for an
         option.
         """
-        limit, what, option = self.max_request_size, spelled("max_request_size"), "it"
-        if needed <= limit:
-            limit, option = self.memory, spelled("buffer_memory")
-            what = f"the share of {option} for batches"
+        request, memory = spelled("max_request_size"), spelled("buffer_memory")
+        bounds = (
+            (self.max_request_size, request, request),
+            (self.memory, f"the share of {memory} for batches", memory),
+        )
+        exceeded = [each for each in bounds if needed > each[0]]
+        limits = " and ".join(f"the {limit} bytes of {what}" for limit, what, _ in exceeded)
         return RecordTooLargeError(
-            f"a record of {needed} bytes for topic {topic!r} is larger than the "
-            f"{limit} bytes of {what}: raise {option} (and the topic's max.message.bytes), or send "
-            "smaller records"
+            f"a record of {needed} bytes for topic {topic!r} is larger than {limits}: raise "
+            f"{' and '.join(option for *_, option in exceeded)} (and the topic's "
+            "max.message.bytes), or send smaller records"
         )
 
 

@@ -232,6 +232,12 @@ def test_a_record_over_the_limits_is_refused_and_the_option_named() -> None:
     with pytest.raises(RecordTooLargeError, match="buffer_memory"):
         small.send(0, most + 1)
     assert small.pool.available == small.pool.total
+    both = AccumulatorWorld(memory=BATCH, max_request_size=2 * BATCH)
+    both.learn(1)
+    with pytest.raises(
+        RecordTooLargeError, match=r"raise max_request_size and buffer_memory \(and the topic's"
+    ):
+        both.send(0, most + 1)
 
 
 def test_a_large_record_has_a_batch_of_its_own_size() -> None:

@@ -96,7 +96,7 @@ def test_a_row_is_too_large_where_the_producer_refuses_it(name: str) -> None:
     assert [row for row, _ in found] == refused
     assert len(refused) in (1, 2, 3)
     told = str(found[0][1])
-    assert f"topic 't' is larger than the {most} bytes of kafka.max.request.size: raise it" in told
+    assert f"topic 't' is larger than the {most} bytes of kafka.max.request.size: raise k" in told
     assert too_large(rows.slice(0, 0), "t", settings_of(most)) == []
 
 
