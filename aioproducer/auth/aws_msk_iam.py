@@ -306,7 +306,7 @@ class AwsSigner:
                 )
             return sign(host, region, frozen)
         except Exception as error:
-            return failure_of(error)
+            return aws_failure(error)
 
     def _frozen(self, region: str | None) -> Any:
         if self._credentials is None:
@@ -422,7 +422,7 @@ def _silence() -> None:
         logging.getLogger(name).addFilter(_NOT_IN_OURS)  # once, however often it is added
 
 
-def failure_of(error: Exception, what: str = "AWS credentials are not available") -> ProducerError:
+def aws_failure(error: Exception, what: str = "AWS credentials are not available") -> ProducerError:
     """The error for askers, without the original one, whose frames hold credentials."""
     if isinstance(error, ProducerError):
         error.__context__ = None

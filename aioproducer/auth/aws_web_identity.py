@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from aioproducer.auth.aws_msk_iam import THREAD_NAME, failure_of, new_session
+from aioproducer.auth.aws_msk_iam import THREAD_NAME, aws_failure, new_session
 from aioproducer.auth.jaas import LoginSources
 from aioproducer.auth.oauthbearer import Token, token_from
 from aioproducer.errors import ConfigError, MissingExtraError, ProducerError, TokenError
@@ -109,7 +109,7 @@ class AwsWebIdentity:
         except LookupError:  # of botocore, in an answer of another form
             answer = {}
         except Exception as error:
-            return failure_of(error, "AWS STS returned no token")
+            return aws_failure(error, "AWS STS returned no token")
         value = answer.get("WebIdentityToken")
         if not isinstance(value, str):
             return TokenError("AWS STS answered without a WebIdentityToken")

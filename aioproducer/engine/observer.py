@@ -288,7 +288,7 @@ class ConsumerTracing(Protocol):
         """The block in which the application works on ``record``."""
 
     def batch(self, records: Sequence[AnyRecord]) -> AbstractContextManager[Any]:
-        """The block in which the application works on all of ``records``, likewise."""
+        """The block in which the application works on all of ``records``."""
 
 
 class TracedConsumer(Protocol):

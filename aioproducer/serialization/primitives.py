@@ -113,8 +113,9 @@ class RecordDeserializers:
     """Makes objects of the keys and values of records; None: the bytes stay as they are.
 
     ``on_error`` is called with the error of a record that has none, which is skipped. None: the
-    error is raised. A read then returns the record again until it succeeds, and records of other
-    partitions meanwhile; ``run()`` ends when the records before it are done.
+    error is raised. The next reads return records of other partitions, and raise the error again
+    until the deserializer succeeds or a seek skips the record; ``run()`` ends when the records
+    before it are done.
     """
 
     def __init__(self, key: Any, value: Any, on_error: DeserializationErrorCallback | None) -> None:
