@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
 from random import Random
 from typing import Any, Final
 
@@ -159,30 +158,31 @@ class NodeConnectionState:
 
         ``at_once``: the next one may begin without a backoff.
 
-        The seconds in which the connection was unused count as a part of the backoff. The end of an
-        idle connection is no failure, and neither is that of one that was left.
+        The seconds in which the connection was unused count as a part of the backoff, but before a
+        refusal it was used for the login. The end of an idle connection is no failure, and neither
+        is that of one that was left.
 
         ``refusals``: :attr:`RefusedLogins.in_a_row`.
         """
         connection = self.connection
         assert connection is not None
         was_ready = connection.phase.was_ready
-        is_left = connection.phase is Phase.LEFT
-        unused = inf if is_left else connection.timeouts.unused_for(now)
+        refused = is_refusal(reason)
+        unused = 0.0 if refused else connection.timeouts.unused_for(now)
         self.setup_failures += not was_ready
         self.connection = self.exchange = None
         if was_ready:
             self.since = now
-        if unused >= settings.connection.max_idle:
+        if connection.phase is Phase.LEFT or unused >= settings.connection.max_idle:
             return
-        if self.failing_since is None and (is_refusal(reason) or not was_ready):
+        if self.failing_since is None and (refused or not was_ready):
             self.failing_since = self.since
         if not connection.hung_up_at:  # else the next one asks with a lower version
             self.last_error = reason
         self.failures += 1
         first, longest = settings.reconnect_backoff, settings.reconnect_backoff_max
         failures = self.failures
-        if is_refusal(reason):
+        if refused:
             self.refused, failures = True, refusals
         if self.refused:
             first = max(first, settings.login_backoff)
@@ -228,6 +228,10 @@ class RefusedLogins:
         """``node`` has accepted a login."""
         self.nodes.discard(node)
         self.in_a_row = 0
+
+    def forgotten(self, node: NodeId) -> None:
+        """``node`` has left the cluster."""
+        self.nodes.discard(node)
 
     def error(
         self, nodes: Iterable[Peer], states: Mapping[NodeId, NodeConnectionState]

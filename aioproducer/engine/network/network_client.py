@@ -473,7 +473,7 @@ class NetworkClient:
         for node, state in list(self._nodes.items()):
             if node not in kept and state.connection is None:
                 del self._nodes[node]
-                self._refused_logins.nodes.discard(node)
+                self._refused_logins.forgotten(node)
                 self.metrics.forget_node(node)
                 self._log.forgotten(node)
 

@@ -116,8 +116,12 @@ async def test_refused_logins_back_off_for_longer_and_longer_until_one_succeeds(
     assert await refused(world) == pytest.approx(1), "it begins anew"
 
 
-async def test_a_refused_renewal_backs_off_as_a_refused_login(world: ObservedClient) -> None:
+@pytest.mark.parametrize("unused", [0, 30, 600], ids="{} s without a request".format)
+async def test_a_refused_renewal_backs_off_as_a_refused_login(
+    world: ObservedClient, unused: int
+) -> None:
     connection = await world.connected(ONE)
+    world.now += unused
     await connection.breaks(REFUSED)
     assert world.client.has_refused_logins
     assert world.client.not_before(1, world.now) == pytest.approx(world.now + 1)
