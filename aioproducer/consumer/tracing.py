@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -44,11 +45,12 @@ class TracingSlot:
 
         ``untraced``: the value of the block while there is no tracing, or after an error of it.
         """
-        if self.tracing is None:
+        tracing = self.tracing
+        if tracing is None:
             return nullcontext(untraced)
-        if not isinstance(records, ConsumerRecord):
-            records = tuple(records)
-        return _Block(self.tracing, records, untraced)
+        if isinstance(records, ConsumerRecord):
+            return _Block(tracing, partial(tracing.record, records), untraced)
+        return _Block(tracing, partial(tracing.batch, tuple(records)), untraced)
 
     def traced(self, handle: Handle) -> Handle:
         """``handle``, traced if there is any tracing now. The tracing may end meanwhile."""
@@ -68,29 +70,25 @@ class TracingSlot:
 class _Block(AbstractContextManager[Any]):
     """The block of a tracing. Errors of the tracing are logged, and never reach the application."""
 
-    __slots__ = ("_block", "_records", "_tracing", "_untraced")
+    __slots__ = ("_begin", "_block", "_tracing", "_untraced")
 
     def __init__(
         self,
         tracing: ConsumerTracing,
-        records: AnyRecord | tuple[AnyRecord, ...],
+        begin: Callable[[], AbstractContextManager[Any]],
         untraced: Any,
     ) -> None:
         self._tracing = tracing
-        self._records = records
+        self._begin = begin
         self._untraced = untraced
         self._block: AbstractContextManager[Any] | None = None
 
     def __enter__(self) -> Any:
-        tracing, records = self._tracing, self._records
         try:
-            if isinstance(records, ConsumerRecord):
-                block = tracing.record(records)
-            else:
-                block = tracing.batch(records)
+            block = self._begin()
             value = block.__enter__()
         except Exception as error:
-            observer_failed(error, _FAILED, tracing)
+            observer_failed(error, _FAILED, self._tracing)
             return self._untraced
         self._block = block
         return value
