@@ -33,8 +33,10 @@ class SessionTimes(NamedTuple):
     """The coordinator waits so long for a heartbeat."""
     heartbeat_ms: int
     """From one heartbeat to the next, unless the coordinator says it."""
+    work_ms: int
+    """``max_poll_interval_ms``: an application may work so long."""
     rebalance_ms: int
-    """``max_poll_interval_ms``: a rebalance waits so long for the member."""
+    """A rebalance waits so long for the member. It is the same time, but for aiokafka's."""
 
     @classmethod
     def of(cls, options: ConsumerOptions, *, classic: bool = True) -> SessionTimes:
@@ -43,6 +45,7 @@ class SessionTimes(NamedTuple):
         return cls(
             session if classic else min(session, _SESSION_OF_BROKERS_MS),
             options.heartbeat_interval_ms,
+            options.max_poll_interval_ms,
             options.max_poll_interval_ms,
         )
 
@@ -54,7 +57,7 @@ class SessionTimes(NamedTuple):
     @property
     def longest_work(self) -> float:
         """A record may be in work for so long, and records may wait so long for a read."""
-        return self.rebalance_ms / 1000
+        return self.work_ms / 1000
 
     @property
     def heartbeat_timeout(self) -> float:

@@ -646,6 +646,23 @@ def test_an_idle_member_leaves_and_comes_back(way: str) -> None:
     live(life)
 
 
+@pytest.mark.parametrize("options", [{}, {"rebalance_timeout_ms": 6_000}], ids=str)
+def test_who_works_for_less_than_max_poll_interval_ms_stays(options: dict[str, int]) -> None:
+    """``rebalance_timeout_ms``, by default the session's, bounds rebalances alone."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 20, 1)
+        async with consumer(world, "orders", **options) as busy:
+            await busy.getone()
+            async with consumer(world, "orders") as other:
+                await asyncio.sleep(250)
+                assert (busy.assignment(), other.assignment()) == ({ZERO}, set())
+                await asyncio.sleep(100)
+                assert (busy.assignment(), other.assignment()) == (set(), {ZERO})
+
+    live(life)
+
+
 def test_a_commit_of_a_former_member_fails() -> None:
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 10, 1)
