@@ -156,10 +156,20 @@ class AssignedPartition:
             return OffsetAndMetadata(self.fallback)
         return "beginning" if reset is not None and (is_new or self.is_recreated) else reset
 
-    def begin(self, place: OffsetAndMetadata, committed: OffsetAndMetadata | None) -> None:
-        """Read from ``place`` on, unless another offset was sought meanwhile."""
+    def begin(
+        self,
+        place: OffsetAndMetadata,
+        committed: OffsetAndMetadata | None,
+        *,
+        from_beginning: bool = False,
+    ) -> None:
+        """Read from ``place`` on, unless another offset was sought meanwhile.
+
+        ``from_beginning``: ``place`` is where the log began when it was looked up.
+        """
         self.start = place.offset if self.sought is None else self.sought
         self.state = PartitionState(self.where, self.start, None)
+        self.state.from_beginning = from_beginning and self.sought is None
         if place.leader_epoch is not None:
             self.state.read_epoch = self.state.position_epoch = place.leader_epoch
         self.committed = None if committed is None else committed.offset

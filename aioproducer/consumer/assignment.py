@@ -320,7 +320,8 @@ class Assignment:
             self._settings.longest_call if timeout is None else timeout,
         )
         for number, (where, offset) in enumerate(found.items(), start=1):
-            self._add(partitions[where], OffsetAndMetadata(offset), None)
+            place, from_beginning = OffsetAndMetadata(offset), places[where] == "beginning"
+            self._add(partitions[where], place, None, from_beginning=from_beginning)
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
 
@@ -329,12 +330,14 @@ class Assignment:
         partition: AssignedPartition,
         place: OffsetAndMetadata,
         committed: OffsetAndMetadata | None,
+        *,
+        from_beginning: bool = False,
     ) -> None:
         where = partition.where
         if not self._is_owned(partition) or where in self._progress.partitions:
             return  # it was lost meanwhile
         self._stop(where)
-        partition.begin(place, committed)
+        partition.begin(place, committed, from_beginning=from_beginning)
         self._progress.add(partition)
         self._source.fetcher.add([partition.state])
         if partition.holds:

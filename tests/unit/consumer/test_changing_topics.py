@@ -191,6 +191,46 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
     live(life, 2)
 
 
+@each_protocol
+@each_reset
+def test_a_new_partition_whose_first_records_expire_is_read_from_its_new_beginning(
+    protocol: str, reset: str
+) -> None:
+    """It is paused until its beginning has moved: nobody has decided to skip the rest."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 2)
+        await asyncio.sleep(5)
+        found: list[ConsumerRecord] = []
+        new = TopicPartition("orders", 2)
+
+        def pause(partitions: Collection[TopicPartition]) -> None:
+            reader.pause(*({new} & set(partitions)))
+
+        async with consumer(
+            world,
+            group_protocol=protocol,
+            auto_offset_reset=reset,
+            metadata_max_age_ms=60_000,
+            on_assigned=pause,
+        ) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(20)
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.add_partitions("orders", 3)
+                await write(world, "orders", 2, 100)
+                await asyncio.sleep(120)
+                assert new in reader.assignment
+                assert not found
+                await admin.delete_records({new: 40})
+            reader.resume(new)
+            await asyncio.sleep(10)
+            assert places(found, "orders") == [(2, offset) for offset in range(40, 100)]
+            reading.cancel()
+
+    live(life, 2)
+
+
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_a_static_leader_that_has_come_back_finds_partitions_that_are_added(strategy: str) -> None:
     """The coordinator leaves the assignment as it was (KIP-814), and the leader still watches."""
