@@ -613,7 +613,7 @@ TABLE: Final = (
     Row(ErrorCode.INVALID_TXN_STATE, InvalidTxnStateError, _REFUSED,
         advice="the transaction is no longer open; it may have taken longer than "
         "transaction_timeout_ms"),
-    Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, InvalidProducerIdMappingError, _REFUSED,
+    Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, InvalidProducerIdMappingError, _FATAL,
         advice="the transactional id has another producer id now: a newer producer has used up "
         "the epochs of this one, nothing used the id for transactional.id.expiration.ms, or "
         "another cluster answers"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from aioproducer.engine.transactions.manager import TransactionManager
-from aioproducer.engine.transactions.requests import Reaction
+from aioproducer.engine.transactions.requests import COMMON_REACTIONS, Reaction
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -21,6 +21,7 @@ from aioproducer.errors import (
     UnsupportedVersionError,
     kafka_error,
 )
+from aioproducer.errors.broker import TABLE
 from tests.support.world import BUMP
 from tests.unit.transactions.world import (
     ABORTABLE,
@@ -100,7 +101,16 @@ def test_a_request_that_fails_while_aborting_changes_nothing_but_the_epoch() -> 
 
 @pytest.mark.parametrize(
     "error",
-    [kafka_error(FENCED, "said"), kafka_error(31, "said"), UnsupportedVersionError("too old")],
+    [
+        kafka_error(FENCED, "said"),
+        UnsupportedVersionError("too old"),
+        # what is fatal for a request is fatal for a batch
+        *(
+            kafka_error(row.code, "said")
+            for row in TABLE
+            if COMMON_REACTIONS.get(row.error) is Reaction.FATAL
+        ),
+    ],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("doing", ["write", "commit", "doomed", "abort"])
