@@ -26,7 +26,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
-from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError, TopicRecreatedError
+from aioproducer.errors import ProducerError, TopicRecreatedError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff, Pace
 from aioproducer.foundation.logs import ModuleLogger
@@ -217,17 +217,12 @@ class TransactionDriver(Requester):
     def _hand_over(
         self, source: RequestSource, request: CoordinatorRequest, completion: Completion
     ) -> Reaction:
-        error = completion.error
-        if error is None:
-            broker = self._metadata.describe(completion.node)
-            reaction = source.handle_response(request, completion.result, broker)
-            if completion.result.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
-                self._check_topic_ids(request)
-            if reaction is not Reaction.DONE:
-                logger.debug("%s: %s: %s", source, request, completion.result)
-            return reaction
-        if isinstance(error, NetworkError | RequestTimeoutError):
-            source.response_lost(request, error)
-            return Reaction.FIND_COORDINATOR
-        source.request_failed(request, error)
-        return Reaction.FATAL
+        if completion.error is not None:
+            return source.failed(request, completion.error)
+        broker = self._metadata.describe(completion.node)
+        reaction = source.handle_response(request, completion.result, broker)
+        if completion.result.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+            self._check_topic_ids(request)
+        if reaction is not Reaction.DONE:
+            logger.debug("%s: %s: %s", source, request, completion.result)
+        return reaction

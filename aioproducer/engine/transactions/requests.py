@@ -35,16 +35,19 @@ from aioproducer.errors import (
     InvalidProducerIdMappingError,
     InvalidTxnStateError,
     KafkaError,
+    NetworkError,
     NotCoordinatorError,
     ProducerError,
     ProducerFencedError,
     ProtocolError,
     RequestTimedOutError,
+    RequestTimeoutError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
     UnknownProducerIdError,
     UnknownServerError,
     UnsupportedVersionError,
+    Written,
     kafka_error,
 )
 from aioproducer.errors.broker import ErrorCode, explain
@@ -582,7 +585,7 @@ class RequestSource(ABC):
     """A source of requests to coordinators, which takes their responses. ``subject``: its name.
 
     A source names one request at a time; the ``TransactionDriver`` sends it and reports its end by
-    one of :meth:`handle_response`, :meth:`response_lost` and :meth:`request_failed`.
+    :meth:`handle_response` or :meth:`failed`.
     """
 
     def __init__(self, subject: str) -> None:
@@ -608,6 +611,17 @@ class RequestSource(ABC):
         """The coordinator can't be reached because of ``error``: another broker may be it now."""
         self.last_error = error
         self._forget_coordinator(request)
+
+    def failed(self, request: CoordinatorRequest, error: ProducerError) -> Reaction:
+        """``request`` has no response because of ``error``. Returns the reaction to it."""
+        if not isinstance(error, NetworkError | RequestTimeoutError):
+            self.request_failed(request, error)
+            return Reaction.FATAL
+        if error.written is Written.NO:
+            self.unreachable(request, error)
+        else:
+            self.response_lost(request, error)
+        return Reaction.FIND_COORDINATOR
 
     def response_lost(self, request: CoordinatorRequest, error: ProducerError) -> None:
         """``request`` was sent, and ``error`` leaves open whether it was read, or will be."""

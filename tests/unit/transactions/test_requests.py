@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from aioproducer.engine.network.connection_states import NotSentError
 from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
@@ -24,7 +25,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
-from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.errors import ProducerError, ProtocolError, UnsupportedVersionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -444,10 +445,14 @@ def test_a_coordinator_that_does_not_answer_is_looked_for_and_asked_the_same() -
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("lost", ["AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"])
+@pytest.mark.parametrize("error", [LOST, NotSentError("reconnecting")], ids=repr)
 def test_what_may_be_read_late_must_not_change_the_next_transaction(
-    version: int, lost: str
+    version: int, lost: str, error: ProducerError
 ) -> None:
-    """KIP-890: with version 1 the next one has the same epoch, unless another one is asked for."""
+    """KIP-890: with version 1 the next one has the same epoch, unless another one is asked for.
+
+    What was not sent is not read.
+    """
     world = opened(version)
     world.manager.add_partition(ONE)
     world.offsets()
@@ -459,11 +464,12 @@ def test_what_may_be_read_late_must_not_change_the_next_transaction(
             break
         if type(request).__name__ == lost and not was_lost:
             was_lost = True
-            world.manager.response_lost(world.ask(), LOST)
+            assert world.manager.failed(world.ask(), error) is Reaction.FIND_COORDINATOR
+            assert ending.may_be_done is (lost == "EndTxn" and error is LOST)
         else:
             world.exchange()
     assert ending.done
-    asked_for = version == 1 and was_lost
+    asked_for = version == 1 and was_lost and error is LOST
     assert world.state() is (S.INITIALIZING if asked_for else S.READY)
 
 
