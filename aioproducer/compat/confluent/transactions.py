@@ -1,7 +1,8 @@
 """The transactional calls of a producer, as confluent-kafka has them.
 
-A call whose time is over goes on in the background. The application has to make the same call
-again, which waits for it; until then every other call is a ``_CONFLICT``, as with librdkafka.
+``init_transactions()``, a commit or an abort whose time is over goes on in the background. The
+application has to make the same call again, which waits for it; until then every other call is a
+``_CONFLICT``. Any other outcome ends the call. Source: librdkafka's ``rdkafka_txnmgr.c``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = ["Transactions", "group_of", "not_configured", "offsets_of"]
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = 4
+_RESUMED: Final = ("init_transactions", "commit_transaction", "abort_transaction")
 _OFFLINE: Final = "bootstrap.servers is not set, so there is no coordinator"
 
 
@@ -66,7 +68,6 @@ class Transactions:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self._check("begin_transaction")
         self._call(
             "begin_transaction",
             lambda _: self._worker.core.transactions.begin(shared=False),
@@ -78,7 +79,6 @@ class Transactions:
         """Write offsets of consumed records with the transaction."""
         member = group_of(group)
         offsets = offsets_of(positions)
-        self._check("send_offsets_to_transaction")
         self._call(
             "send_offsets_to_transaction",
             lambda left: self._worker.core.transactions.send_offsets(
@@ -128,19 +128,16 @@ class Transactions:
     def _check(self, name: str) -> None:
         """Raise the reason that the call ``name`` can't be made now."""
         if self._unfinished not in (None, name):
-            raise self._conflict(name)
-        if not self._initialized:
-            raise _state(f"Operation not valid in state Init: {name}() needs init_transactions()")
-
-    def _conflict(self, name: str) -> KafkaException:
-        return KafkaException(
-            KafkaError(
-                KafkaError._CONFLICT,
-                f"{name}() can't be called while {self._unfinished}() is not finished: call that "
-                "again",
-                retriable=True,
+            raise KafkaException(
+                KafkaError(
+                    KafkaError._CONFLICT,
+                    f"{name}() can't be called while {self._unfinished}() is not finished: call "
+                    "that again",
+                    retriable=True,
+                )
             )
-        )
+        if not self._initialized and name != "init_transactions":
+            raise _state(f"Operation not valid in state Init: {name}() needs init_transactions()")
 
     def _call(
         self,
@@ -148,15 +145,15 @@ class Transactions:
         call: Callable[[float], Coroutine[Any, Any, None]],
         timeout: float | None,
     ) -> None:
-        if self._unfinished not in (None, name):
-            raise self._conflict(name)
+        self._check(name)
         left = self._default if timeout is None else timeout
-        with translating():
-            try:
+        try:
+            with translating():
                 self._worker.ask(lambda: self._caught_up(call, left))
-            except ProducerTimeoutError:
-                self._unfinished = name
-                raise
+        except KafkaException as error:
+            resumed = name in _RESUMED and error.args[0].retriable()
+            self._unfinished = name if resumed else None
+            raise
         self._unfinished = None
 
     async def _caught_up(

@@ -350,6 +350,54 @@ def test_a_transactional_call_that_is_late_is_repeated() -> None:
     assert raised.value.args[0] == KafkaError._NOT_CONFIGURED
 
 
+def refusal(call: Any, *arguments: Any) -> Any:
+    """The error that ``call`` raises."""
+    with pytest.raises((KafkaException, theirs.KafkaException)) as raised:
+        call(*arguments)
+    return raised.value.args[0]
+
+
+@pytest.mark.parametrize("make", [theirs.Producer, Producer], ids=["theirs", "ours"])
+def test_a_transactional_call_that_has_failed_is_not_repeated(
+    cluster: MockCluster, make: Any
+) -> None:
+    cluster.create_topic("unknown")
+    cluster.set_topic_error("unknown", 3)
+    producer = make(
+        conf(cluster, transactional_id="tx", topic_metadata_propagation_max_ms=1500, linger_ms=0)
+    )
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("unknown", "x")
+    late = refusal(producer.commit_transaction, 0.1)
+    assert (late.name(), late.retriable()) == ("_TIMED_OUT", True)
+    assert refusal(producer.abort_transaction).name() == "_CONFLICT"
+    assert producer.flush(10) == 0
+    assert refusal(producer.commit_transaction).txn_requires_abort()
+    producer.abort_transaction(10)
+    producer.begin_transaction()
+    producer.produce("t", "later")
+    producer.commit_transaction(10)
+
+
+@pytest.mark.parametrize("make", [theirs.Producer, Producer], ids=["theirs", "ours"])
+def test_offsets_that_are_late_leave_the_choice_to_abort(cluster: MockCluster, make: Any) -> None:
+    producer = make(conf(cluster, transactional_id="tx"))
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    consumer = theirs.Consumer({"group.id": "g"})
+    group = consumer.consumer_group_metadata()
+    consumer.close()
+    cluster.set_broker_rtt(1, 500)
+    offsets = [theirs.TopicPartition("t", 0, 4)]
+    late = refusal(producer.send_offsets_to_transaction, offsets, group, 0.1)
+    assert (late.name(), late.retriable()) == ("_TIMED_OUT", True)
+    producer.abort_transaction(10)
+    cluster.set_broker_rtt(1, 0)
+    producer.begin_transaction()
+    producer.commit_transaction(10)
+
+
 def test_a_batch_notes_the_records_that_the_queue_has_refused(cluster: MockCluster) -> None:
     reports = Reports()
     with Producer(conf(cluster, queue_buffering_max_messages=2)) as producer:
