@@ -34,7 +34,12 @@ from aioproducer.compat.confluent.records import (
     Outbox,
     delivered_message,
 )
-from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
+from aioproducer.compat.confluent.transactions import (
+    group_of,
+    not_configured,
+    not_flushed,
+    offsets_of,
+)
 from aioproducer.compat.confluent.watch import Call, LogLines, start
 from aioproducer.compat.confluent.worker import Intake, RecordPump
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
@@ -350,10 +355,12 @@ class AIOProducer:
         )
 
     async def commit_transaction(self, timeout: float = -1) -> None:
-        """Flush, and commit the transaction."""
+        """Flush and commit the transaction, both within ``timeout`` seconds."""
         left = self._seconds(timeout)
-        await self.flush(left)
-        await self._transactional(lambda api: api.commit(left))
+        deadline = self._loop.time() + left
+        if waiting := await self.flush(left):
+            raise not_flushed(waiting)
+        await self._transactional(lambda api: api.commit(max(0.0, deadline - self._loop.time())))
 
     async def abort_transaction(self, timeout: float = -1) -> None:
         """Drop the records that were not sent, and abort the transaction."""

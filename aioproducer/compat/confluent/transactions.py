@@ -19,7 +19,7 @@ from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.errors import ProducerTimeoutError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Transactions", "group_of", "not_configured", "offsets_of"]
+__all__ = ["Transactions", "group_of", "not_configured", "not_flushed", "offsets_of"]
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = 4
@@ -31,6 +31,15 @@ def not_configured() -> KafkaException:
     """The error of a transactional call of a producer without ``transactional.id``."""
     text = "The Transactional API requires transactional.id to be configured"
     return KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, text))
+
+
+def not_flushed(left: int) -> KafkaException:
+    """The error of a commit whose time is over while ``left`` records have no outcome."""
+    text = (
+        "Failed to flush all outstanding messages within the API timeout: "
+        f"{left} message(s) remaining"
+    )
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
 
 
 def _state(text: str) -> KafkaException:
@@ -92,15 +101,9 @@ class Transactions:
         self._check("commit_transaction")
         left = self._default if timeout is None else timeout
         deadline = monotonic() + left
-        if self._flush(left):
+        if waiting := self._flush(left):
             self._unfinished = "commit_transaction"
-            raise KafkaException(
-                KafkaError(
-                    KafkaError._TIMED_OUT,
-                    "Failed to flush all outstanding messages within the transaction timeout",
-                    retriable=True,
-                )
-            )
+            raise not_flushed(waiting)
         self._call(
             "commit_transaction",
             lambda left: self._worker.core.transactions.commit(left),

@@ -544,6 +544,42 @@ async def test_a_transaction_without_its_purged_records_is_not_committed(topic: 
             await producer.commit_transaction()
 
 
+async def test_a_commit_waits_for_records_of_a_topic_that_is_not_known_yet() -> None:
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        options = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "tx"}
+        async with AIOProducer(options) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            future = await producer.produce("late", "x")
+            with pytest.raises(KafkaException, match="1 message") as raised:
+                await producer.commit_transaction(0.2)
+            assert raised.value.args[0] == KafkaError._TIMED_OUT
+            assert raised.value.args[0].retriable()
+            cluster.set_topic_error("late", 0)
+            await producer.commit_transaction(10)
+            assert future.done()
+            assert (await future).offset() == 0
+
+
+async def test_the_timeout_of_a_commit_includes_its_flush() -> None:
+    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
+        options = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "tx"}
+        async with AIOProducer(options) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.produce("t", "x")
+            assert await producer.flush() == 0
+            await producer.produce("t", "y")
+            cluster.set_broker_rtt(1, 400)
+            with pytest.raises(KafkaException) as raised:  # a response to each of two requests
+                await producer.commit_transaction(0.6)
+            assert raised.value.args[0] == KafkaError._TIMED_OUT
+            assert raised.value.args[0].retriable()
+            cluster.set_broker_rtt(1, 0)
+            await producer.commit_transaction(10)
+
+
 async def test_knobs_of_workers_have_no_effect_and_say_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
