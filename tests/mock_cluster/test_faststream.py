@@ -16,7 +16,9 @@ from faststream.kafka import KafkaBroker, KafkaMessage, TestKafkaBroker, TopicPa
 from faststream.middlewares import AckPolicy
 
 from aioproducer.compat.aiokafka import AIOKafkaProducer
+from aioproducer.compat.aiokafka.errors import KafkaError
 from aioproducer.compat.faststream import exactly_once, use_aioproducer
+from aioproducer.compat.faststream.subscribers import TransactionalConsumer, TransactionalIds
 from aioproducer.errors import ConfigError, IllegalStateError, MissingExtraError
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import read_topic
@@ -187,6 +189,17 @@ def test_assigned_partitions_are_refused() -> None:
     )
     with pytest.raises(ConfigError, match="topics or a pattern, not partitions"):
         exactly_once(subscriber, transactional_id="billing-1")
+
+
+async def test_a_consumer_that_did_not_start_has_no_transactional_id() -> None:
+    broker = use_aioproducer(KafkaBroker("127.0.0.1:1", request_timeout_ms=300))
+    ids = TransactionalIds("billing-1")
+    consumer = TransactionalConsumer(producer_of(broker), ids, group_id="billing")
+    with pytest.raises(KafkaError):
+        await consumer.start()
+    others = ids.take()
+    await consumer.stop()
+    assert (others, ids.take()) == (("billing-1", 0), ("billing-1-1", 1))
 
 
 @pytest.mark.filterwarnings("ignore:The integration has been moved:DeprecationWarning")

@@ -107,6 +107,7 @@ class TransactionalConsumer(AIOKafkaConsumer):
             await super().start()
         except BaseException:
             self._ids.give_back(self._number)
+            self._number = None  # another consumer may take it before a stop()
             await producer.stop()
             raise
 
