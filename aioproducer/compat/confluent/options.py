@@ -143,7 +143,6 @@ _MAX_MESSAGES: Final = 100_000
 _MAX_KBYTES: Final = 1_048_576
 _UNKNOWN_TOPIC_MS: Final = 30_000
 _MAX_REQUEST_SIZE: Final = 1_000_000
-_MILLION: Final = 1_000_000
 _PER_RECORD: Final = 1024
 """Bytes beside key and value that a record may need in the buffer."""
 
@@ -228,11 +227,10 @@ class Settings:
     """The most bytes of their keys and values."""
     max_size: int
     """The most bytes of one record."""
-    message_timeout_ns: int
     ack_timeout_ms: int
     """Milliseconds that a broker waits for its replicas: librdkafka's ``request.timeout.ms``."""
-    unknown_topic_ns: int
-    """Nanoseconds that a topic which does not exist is waited for."""
+    unknown_topic_seconds: float
+    """Seconds that a topic which does not exist is waited for."""
     statistics_seconds: float
     """Seconds between two calls of ``stats_cb``; 0: none."""
     asks_for_tokens: bool
@@ -351,9 +349,8 @@ def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings
         max_messages=max_messages,
         max_bytes=max_bytes,
         max_size=config.max_request_size,
-        message_timeout_ns=config.delivery_timeout_ms * _MILLION,
         ack_timeout_ms=ack_timeout_ms,
-        unknown_topic_ns=unknown_topic_ms * _MILLION,
+        unknown_topic_seconds=unknown_topic_ms / 1000,
         statistics_seconds=statistics_ms / 1000,
         asks_for_tokens=asks_for_tokens,
         only_errors=only_errors,

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from threading import Thread
-from time import time_ns
 from typing import Any, Final
 
 from aioproducer.compat.confluent.cluster_metadata import describe
@@ -48,10 +47,8 @@ __all__ = [
 ]
 
 
-_SENT_NS: Final = 7
 _BETWEEN_LOGINS: Final = 0.1
 """Seconds between two looks at brokers that refuse the login."""
-_NANO: Final = 1_000_000_000
 
 
 class Intake(Inbox):
@@ -84,8 +81,8 @@ class Intake(Inbox):
         return deque((Chunk(EVERY_THREAD, self._take_entries()),))
 
 
-class _Waiting(deque[Entry]):
-    """The records that wait for a topic, in their order."""
+class _Waiting(deque[tuple[Entry, float]]):
+    """The records that wait for a topic, in their order, each with the time when it is late."""
 
     task: asyncio.Future[Any]
     """Done once none of them waits any more."""
@@ -225,7 +222,8 @@ class RecordPump(Pump):
             waiting = self._topics[topic] = _Waiting()
             waiting.task = asyncio.get_running_loop().create_future()
             self._core.engine.tasks.start(self._follow(topic, waiting), f"confluent-topic-{topic}")
-        waiting.append(entry)
+        late_at = self._core.engine.clock() + self._settings.config.delivery_timeout_ms / 1000
+        waiting.append((entry, late_at))
 
     async def _follow(self, topic: str, waiting: _Waiting) -> None:
         try:
@@ -236,30 +234,30 @@ class RecordPump(Pump):
     async def _until_known(self, topic: str, waiting: _Waiting) -> None:
         """Wait for the metadata of ``topic``, and fail the records that are late meanwhile."""
         engine = self._core.engine
-        unknown_since = time_ns()
+        unknown_since = engine.clock()
         while self._topics.get(topic) is waiting and waiting:
-            first_late = waiting[0][_SENT_NS] + self._settings.message_timeout_ns
-            decided = unknown_since + self._settings.unknown_topic_ns
-            left = max(0, min(first_late, decided) - time_ns())
+            _, first_late = waiting[0]
+            decided = unknown_since + self._settings.unknown_topic_seconds
+            left = max(0.0, min(first_late, decided) - engine.clock())
             try:
                 if self._settings.offline:
-                    await asyncio.sleep(left / _NANO)
+                    await asyncio.sleep(left)
                     raise MetadataTimeoutError("bootstrap.servers is not set")
-                await engine.queries.topic(topic, left / _NANO)
+                await engine.queries.topic(topic, left)
             except AuthenticationError as error:  # the next login may have other credentials
-                await asyncio.sleep(min(left / _NANO, _BETWEEN_LOGINS))
-                unknown_since = time_ns()
+                await asyncio.sleep(min(left, _BETWEEN_LOGINS))
+                unknown_since = engine.clock()
                 self._fail_late(topic, waiting, error)
             except ProducerError as error:
                 if not isinstance(error, MetadataTimeoutError | BootstrapError):
                     self._fail_waiting(topic, waiting, error)
                     return
                 said = engine.metadata.errors.get(topic)
-                if time_ns() >= decided:
+                if engine.clock() >= decided:
                     if isinstance(said, UnknownTopicOrPartitionError):
                         self._fail_waiting(topic, waiting, UnknownTopicError(str(error)))
                         return
-                    unknown_since = time_ns()  # nobody has told whether it exists
+                    unknown_since = engine.clock()  # nobody has told whether it exists
                 self._fail_late(topic, waiting, error)
             else:
                 if self._topics.get(topic) is waiting:
@@ -282,9 +280,9 @@ class RecordPump(Pump):
             self._core.record_failed(error)
 
     def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
-        now, error = time_ns(), DeliveryTimeoutError(f"{topic}: {cause}")
-        while waiting and waiting[0][_SENT_NS] + self._settings.message_timeout_ns <= now:
-            entry = waiting.popleft()
+        now, error = self._core.engine.clock(), DeliveryTimeoutError(f"{topic}: {cause}")
+        while waiting and waiting[0][1] <= now:
+            entry, _ = waiting.popleft()
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
@@ -293,7 +291,7 @@ def _taken(queues: Iterable[_Waiting]) -> Iterator[Entry]:
     """The records, each of which waits no more: whoever still has the queue finds it empty."""
     for waiting in queues:
         while waiting:
-            yield waiting.popleft()
+            yield waiting.popleft()[0]
 
 
 def _read(flushed: asyncio.Future[Any]) -> None:

@@ -22,6 +22,7 @@ from aioproducer.compat.confluent import (
     Producer,
     SerializingProducer,
     TopicPartition,
+    aio,
 )
 from aioproducer.compat.confluent.producer import KeySerializationError, StringSerializer
 from aioproducer.testing.mock_cluster import MockCluster
@@ -559,6 +560,21 @@ async def test_a_commit_waits_for_records_of_a_topic_that_is_not_known_yet() -> 
             cluster.set_topic_error("late", 0)
             await producer.commit_transaction(10)
             assert future.done()
+            assert (await future).offset() == 0
+
+
+async def test_a_step_of_the_wall_clock_makes_no_record_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    an_hour_ns = 3600 * 1_000_000_000
+    monkeypatch.setattr(aio, "time_ns", lambda: time.time_ns() - an_hour_ns)
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        options = {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 30_000}
+        async with AIOProducer(options) as producer:
+            future = await producer.produce("late", "x")
+            assert await producer.flush(0.5) == 1
+            cluster.set_topic_error("late", 0)
             assert (await future).offset() == 0
 
 
