@@ -8,6 +8,7 @@ first argument is one.
 from __future__ import annotations
 
 import builtins
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ __all__ = [
     "PurgedInFlightError",
     "UnknownTopicError",
     "api_error",
+    "broker_error",
     "record_error",
     "translating",
 ]
@@ -462,6 +464,18 @@ def api_error(error: ours.ProducerError) -> KafkaError:
     if retriable:
         code = KafkaError._TIMED_OUT
     made = KafkaError(code, str(error), fatal, retriable, abort)
+    made.cause = error
+    return made
+
+
+def broker_error(error: ours.ProducerError) -> KafkaError:
+    """The error of a connection for ``error_cb``, with our text."""
+    code = _code_of(error)
+    if isinstance(error, ours.NetworkError) and isinstance(error.__cause__, socket.gaierror):
+        code = KafkaError._RESOLVE
+    elif isinstance(error, ours.AuthenticationError) and code > 0:
+        code = KafkaError._AUTHENTICATION  # librdkafka tells no broker's code here
+    made = KafkaError(code, str(error))
     made.cause = error
     return made
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic_ns, time
 from typing import Any, Final
 
-from aioproducer.compat.confluent.errors import KafkaError, NoTokenError, record_error
+from aioproducer.compat.confluent.errors import KafkaError, NoTokenError, broker_error
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.records import Outbox
 from aioproducer.engine.client.requests import DescribeRequest
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.network.connection_view import ConnectionView
-from aioproducer.errors import AuthenticationError, NetworkError, ProducerError
+from aioproducer.errors import ProducerError
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import NodeId, Peer
 
@@ -169,7 +168,7 @@ class Watch:
             failing += 1
             if self._known.get(each.node) is not each.error:
                 self._known[each.node] = each.error
-                yield _broker_error(each.error)
+                yield broker_error(each.error)
         down = failing > 0 and failing == len(connections)
         if down and not self._all_down:
             yield KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{failing}/{failing} brokers are down")
@@ -244,18 +243,6 @@ async def start(core: ProducerCore, settings: Settings, outbox: Outbox) -> None:
         except ProducerError as error:
             raise NoTokenError(str(error)) from error
     Watch(settings, outbox, core.engine, core.client_id).begin()
-
-
-def _broker_error(error: ProducerError) -> KafkaError:
-    made = record_error(error)
-    code = made.code()
-    if isinstance(error, NetworkError) and isinstance(error.__cause__, socket.gaierror):
-        code = KafkaError._RESOLVE
-    elif isinstance(error, AuthenticationError) and code > 0:
-        code = KafkaError._AUTHENTICATION  # librdkafka tells no broker's code here
-    told = KafkaError(code, str(error))
-    told.cause = error
-    return told
 
 
 def _name(connection: ConnectionView) -> str:

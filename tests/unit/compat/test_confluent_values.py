@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import random
+import socket
 
 import confluent_kafka as theirs
 import pytest
 
 from aioproducer import errors
 from aioproducer.compat import confluent as ours
-from aioproducer.compat.confluent.errors import CODES, api_error, record_error
+from aioproducer.compat.confluent.errors import CODES, api_error, broker_error, record_error
 from aioproducer.compat.confluent.transactions import group_of
 from aioproducer.model import ConsumerGroupMetadata
 
@@ -71,6 +72,20 @@ def test_a_report_has_librdkafkas_code_and_text(error: errors.ProducerError, cod
     assert made.name() == code
     assert made.str() == theirs.KafkaError(made.code()).str()
     assert made.cause is error
+
+
+def test_error_cb_gets_librdkafkas_code_and_our_text() -> None:
+    unresolved = errors.BrokerConnectionError("no such host")
+    unresolved.__cause__ = socket.gaierror(socket.EAI_NONAME, "unknown")
+    told = {
+        unresolved: "_RESOLVE",
+        errors.BrokerConnectionError("down"): "_TRANSPORT",
+        errors.kafka_error(58, "wrong password"): "_AUTHENTICATION",
+        errors.SslAuthenticationError("no certificate"): "_SSL",
+    }
+    for error, code in told.items():
+        made = broker_error(error)
+        assert (made.name(), made.str(), made.cause) == (code, str(error), error)
 
 
 def test_calls_tell_what_to_do_next() -> None:
