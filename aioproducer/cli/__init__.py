@@ -29,6 +29,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -37,15 +38,43 @@ from typing import Final, NoReturn
 from aioproducer import __accelerated__, __version__
 
 __all__ = [
+    "EXIT_FAILED",
+    "EXIT_USAGE",
+    "exit_code",
+    "exit_codes",
     "main",
     "version_line",
 ]
 
 
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+
 _LIBRARIES: Final = ("typer", "rich")
 """The extra ``cli``."""
-_MISSING: Final = 2
-"""The exit code without them: that of wrong use."""
+
+
+def exit_code(*, failed: object = False, gave_up: int | None = None) -> int:
+    """The exit code of a command that has run; ``gave_up``: the signal that ended its work."""
+    if gave_up is not None:
+        return 128 + gave_up
+    return EXIT_FAILED if failed else 0
+
+
+def exit_codes(
+    done: str = "done",
+    failed: str = "not done; standard error shows the reason",
+    usage: str = "wrong use: an option or the configuration",
+    *,
+    gives_up: bool = False,
+) -> str:
+    """A paragraph of a command's help; ``gives_up``: a second signal ends its work."""
+    meanings: dict[object, str] = {0: done, EXIT_FAILED: failed, EXIT_USAGE: usage}
+    if gives_up:
+        meanings["129, 130, 143"] = "a second signal gave up (128 + signal)"
+    width = max(len(str(code)) for code in meanings)
+    lines = [f"  {code!s:{width}}  {meaning}" for code, meaning in meanings.items()]
+    return "\n".join(["\n\b\nExit codes:", *lines, ""])
 
 
 def main() -> NoReturn:
@@ -56,7 +85,7 @@ def main() -> NoReturn:
         open_standard_descriptors()
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # before, or after, a command looked after its signals
-        code = 130
+        code = exit_code(gave_up=signal.SIGINT)
     sys.exit(code)
 
 
@@ -79,4 +108,4 @@ def _run(arguments: Sequence[str]) -> int:
     Terminal().say(
         f"the command line needs {' and '.join(missing)}: pip install 'aioproducer[cli]'"
     )
-    return _MISSING
+    return EXIT_USAGE

@@ -14,33 +14,18 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from aioproducer.cli import version_line
+from aioproducer.cli import EXIT_FAILED, EXIT_USAGE, version_line
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.errors import ConfigError, ProducerError
 
 __all__ = [
-    "EXIT_CODES",
-    "EXIT_USAGE",
     "CommandGroup",
     "SubcommandGroup",
     "new_program",
     "register_all",
-    "EXIT_UNDELIVERED",
     "run",
 ]
 
-
-EXIT_USAGE: Final = 2
-
-
-EXIT_CODES: Final = """
-\b
-Exit codes:
-  0  done
-  1  not done; standard error shows the reason
-  2  wrong use: an option or the configuration
-"""
-"""The last lines of the help of commands that do something or not."""
 
 _NAMES_OF_KAFKA: Final = {
     "bootstrap-server": "bootstrap-servers",
@@ -144,8 +129,6 @@ def _not_loaded() -> None:
     """Stands for a command until `CommandGroup` loads it."""
 
 
-EXIT_UNDELIVERED = 1
-
 app = new_program(
     name="aioproducer",
     help="Kafka from the command line: write, read, measure, and manage topics and groups.",
@@ -180,12 +163,12 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
     except ProducerError as error:
         terminal.say("; ".join((str(error), *getattr(error, "__notes__", ()))))
-        return EXIT_UNDELIVERED
+        return EXIT_FAILED
     except OSError as error:
         if sys.stdout is not None:
             discard(sys.stdout)
         terminal.say(f"the result can't be written: {error.strerror or error}")
-        return EXIT_UNDELIVERED
+        return EXIT_FAILED
     except Exception as error:
         return _refusal(error, terminal)
     return code if isinstance(code, int) else 0
@@ -199,7 +182,7 @@ def _refusal(error: Exception, terminal: Terminal) -> int:
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         terminal.say(f"this is a bug of aioproducer: {type(error).__name__}: {error}")
-        return EXIT_UNDELIVERED
+        return EXIT_FAILED
     message = " ".join(str(format_message()).split())
     stop = "" if message.endswith("?") else "."
     terminal.say(f"{message.rstrip('.')}{stop} See --help")

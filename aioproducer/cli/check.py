@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aioproducer import loops
+from aioproducer.cli import exit_codes
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -27,17 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "fields", "lines"]
 
-HELP = """\
+HELP = f"""\
 Connect, log in, and check whether a producer could write. Nothing is written.
 
 Prints the cluster and its brokers, and for each topic the number of partitions and whether this \
 principal is allowed to write to it. The errors are those of a producer.
-
-\b
-Exit codes:
-  0  a producer could write
-  1  it could not; standard error shows the reason
-  2  wrong use: an option or the configuration
+{exit_codes("a producer could write", "it could not; standard error shows the reason")}
 
 \b
 Example:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from aioproducer.admin import Admin, BrokerDescription, ClusterDescription
+from aioproducer.cli import exit_codes
 from aioproducer.cli.admin_call import call_admin
 from aioproducer.cli.options import (
     BootstrapServers,
@@ -21,14 +22,9 @@ from aioproducer.cli.results import broker_fields, cluster_lines, print_result
 
 __all__ = ["cluster", "fields", "lines"]
 
-HELP = """\
+HELP = f"""\
 Show the brokers of a cluster with their racks, and the features it supports.
-
-\b
-Exit codes:
-  0  the cluster was described
-  1  it was not; standard error shows the reason
-  2  wrong use: an option or the configuration
+{exit_codes("the cluster was described", "it was not; standard error shows the reason")}
 
 \b
 Example:

@@ -6,20 +6,18 @@ from importlib.resources import files
 
 import typer
 
+from aioproducer.cli import exit_codes
 from aioproducer.cli.early_ends import output_may_close
 from aioproducer.cli.results import require_output
 
 __all__ = ["dashboard"]
 
-HELP = """\
+HELP = f"""\
 Print a Grafana dashboard for the producer metrics in Prometheus.
 
 Import the JSON in Grafana (Dashboards, New, Import), or put the file where Grafana's provisioning \
 finds it. On import, choose your Prometheus.
-
-\b
-Exit codes:
-  0  printed
+{exit_codes("printed")}
 
 \b
 Example:

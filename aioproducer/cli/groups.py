@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 import typer
 
 from aioproducer.admin import Admin, GroupDescription, GroupListing, GroupMember, LogPosition
+from aioproducer.cli import EXIT_FAILED, exit_codes
 from aioproducer.cli.admin_call import Yes, call_admin, countdown, delete_each, is_confirmed
-from aioproducer.cli.app import EXIT_CODES, SubcommandGroup, new_program
+from aioproducer.cli.app import SubcommandGroup, new_program
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -376,7 +377,7 @@ groups = new_program(
 GroupNames: TypeAlias = Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups.")]
 
 
-@groups.command("list", help=f"Print all groups with their types and states.\n{EXIT_CODES}")
+@groups.command("list", help=f"Print all groups with their types and states.\n{exit_codes()}")
 def list_groups(
     bootstrap_servers: BootstrapServers = None,
     timeout: Timeout = 30.0,
@@ -397,7 +398,7 @@ def list_groups(
 @groups.command(
     "describe",
     help="Describe groups: their members, and the committed offset, the end and the lag of each "
-    f"partition.\n{EXIT_CODES}",
+    f"partition.\n{exit_codes()}",
     short_help="Describe groups: members, offsets and lag.",
 )
 def describe(
@@ -426,7 +427,7 @@ def describe(
     "them.\n\nThe group must have no members. An offset outside the log becomes the nearer end "
     "of the log. A time is 2026-01-31T12:00:00 (local unless it has a zone), @ and the seconds "
     "since 1970, or a duration such as 1h for an hour ago."
-    f"\n{EXIT_CODES}\n\b\nExample:\n"
+    f"\n{exit_codes()}\n\b\nExample:\n"
     "  aioproducer groups reset-offsets billing --topic orders --to-time 1h \\\n"
     "      -b localhost:9092 --execute\n",
     short_help="Set the offsets from which a group continues.",
@@ -488,7 +489,7 @@ def reset_offsets(
     return 0
 
 
-@groups.command("delete", help=f"Delete groups with all their offsets.\n{EXIT_CODES}")
+@groups.command("delete", help=f"Delete groups with all their offsets.\n{exit_codes()}")
 def delete(
     names: GroupNames,
     yes: Yes = False,
@@ -505,7 +506,7 @@ def delete(
     wanted = list(dict.fromkeys(names))
     if not yes and not is_confirmed(wanted, "all offsets"):
         Terminal().say("nothing was deleted")
-        return 1
+        return EXIT_FAILED
 
     async def deleted(admin: Admin) -> list[str]:
         def delete_one(name: str, left: float) -> Coroutine[Any, Any, None]:

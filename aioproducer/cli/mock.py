@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from aioproducer.cli import exit_codes
 from aioproducer.cli.results import require_output
 from aioproducer.errors import ConfigError, MissingExtraError
 from aioproducer.testing.mock_cluster import MockClusterArgumentError
@@ -18,12 +19,13 @@ HELP = f"""\
 
 `aioproducer topics` can't create or delete its topics: use --topic for a topic that needs another \
 number of partitions.
-
-\b
-Exit codes:
-  0  ended by Ctrl-C
-  1  it did not start, for example because the port is in use
-  2  wrong use: an option, or a missing extra
+{
+    exit_codes(
+        "ended by Ctrl-C",
+        "it did not start, for example because the port is in use",
+        "wrong use: an option, or a missing extra",
+    )
+}
 
 \b
 Example:

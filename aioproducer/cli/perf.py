@@ -12,6 +12,7 @@ from uuid import uuid4
 import typer
 
 from aioproducer import loops
+from aioproducer.cli import exit_code, exit_codes
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -39,19 +40,20 @@ from aioproducer.foundation.logs import counted
 
 __all__ = ["fields", "lines", "perf"]
 
-HELP = """\
+HELP = f"""\
 Send records at a rate, and measure throughput and latency.
 
 Latency is the time from sending a record to its acknowledgement. Interim figures go to standard \
 error, the result to standard output. An interrupt (SIGINT), SIGTERM or SIGHUP stops sending, and \
 the result shows what was measured so far. A second signal gives up.
-
-\b
-Exit codes:
-  0              every record sent was delivered, even if interrupted
-  1              some were not; standard error shows the errors and the count
-  2              wrong use: an option, the configuration or the file
-  129, 130, 143  a second signal gave up (128 + signal)
+{
+    exit_codes(
+        "every record sent was delivered, even if interrupted",
+        "some were not; standard error shows the errors and the count",
+        "wrong use: an option, the configuration or the file",
+        gives_up=True,
+    )
+}
 
 \b
 Example:
@@ -169,9 +171,7 @@ def perf(
             f"{counted(result.failed, 'record', ',')} "
             f"{'was' if result.failed == 1 else 'were'} not delivered"
         )
-    if result.gave_up is not None:
-        return 128 + result.gave_up
-    return 1 if result.failed or result.error else 0
+    return exit_code(failed=result.failed or result.error, gave_up=result.gave_up)
 
 
 perf.__doc__ = HELP

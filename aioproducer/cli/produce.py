@@ -23,6 +23,7 @@ from typing import Annotated, cast
 import typer
 
 from aioproducer import loops
+from aioproducer.cli import exit_code, exit_codes
 from aioproducer.cli.byte_streams import ByteSource
 from aioproducer.cli.early_ends import EndSignals, closed_if_cancelled, producer_answered
 from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
@@ -242,9 +243,7 @@ class ConsoleProducer:
                 f"{counted(counter.delivered, 'record', ',')} delivered, "
                 f"{counter.bytes / 1e6:,.1f} MB in {duration(seconds)} ({rate:,.0f} records/s)"
             )
-        if self._gave_up is not None:
-            return 128 + self._gave_up
-        return 1 if counter.failed else 0
+        return exit_code(failed=counter.failed, gave_up=self._gave_up)
 
     def _print_summary(self, seconds: float, rate: float) -> None:
         """Print the counts as JSON. That this fails is told, and changes nothing: the records are
@@ -352,20 +351,21 @@ class ConsoleProducer:
             self._terminal.prompt()
 
 
-HELP = """\
+HELP = f"""\
 Send each line of standard input, or of a file, as a record.
 
 A line is sent unchanged, without its newline. An interrupt (SIGINT), SIGTERM or SIGHUP stops \
 reading; records read so far are delivered before the program exits. A second signal gives up.
 
 Properties (-X) can also be Kafka's parse.key, key.separator, ignore.error and null.marker.
-
-\b
-Exit codes:
-  0              every line read was delivered, even if interrupted
-  1              some were not; standard error shows the errors and the count
-  2              wrong use: an option, the configuration or the file
-  129, 130, 143  a second signal gave up (128 + signal)
+{
+    exit_codes(
+        "every line read was delivered, even if interrupted",
+        "some were not; standard error shows the errors and the count",
+        "wrong use: an option, the configuration or the file",
+        gives_up=True,
+    )
+}
 
 \b
 Example:

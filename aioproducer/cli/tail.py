@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final, Protocol, Self, TypeAlias
 import typer
 
 from aioproducer import loops
+from aioproducer.cli import EXIT_FAILED, exit_code, exit_codes
 from aioproducer.cli.byte_streams import ByteSink
 from aioproducer.cli.early_ends import (
     EndSignals,
@@ -271,10 +272,10 @@ class ConsoleReader:
                 raise  # a timeout or a lost broker is an OSError, too
             except OSError as error:
                 self._terminal.say(f"writing failed: {error.strerror}")
-                return 1
+                return EXIT_FAILED
         if self._terminal.verbose:
             self._terminal.say(counted(self._shown, "record", ","))
-        return 0 if self._gave_up is None else 128 + self._gave_up
+        return exit_code(gave_up=self._gave_up)
 
     async def _show_all(self) -> None:
         async with aclosing(self._job.source.chunks(self._job.count)) as chunks:
@@ -297,7 +298,7 @@ class ConsoleReader:
             task.cancel()
 
 
-HELP = """\
+HELP = f"""\
 Show the records of a topic as they arrive, starting at its end.
 
 With --group the command joins a consumer group: it shows the records of its share of the \
@@ -309,13 +310,13 @@ as 1h for an hour ago.
 
 A format can contain %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp \
 in milliseconds, %K and %S sizes of key and value, and \\n, \\t, \\xNN.
-
-\b
-Exit codes:
-  0              the end, an interrupt, or a closed output pipe was reached
-  1              reading failed; standard error shows the reason
-  2              wrong use: an option or the configuration
-  129, 130, 143  a second signal gave up (128 + signal)
+{
+    exit_codes(
+        "the end, an interrupt, or a closed output pipe was reached",
+        "reading failed; standard error shows the reason",
+        gives_up=True,
+    )
+}
 
 \b
 Examples:

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, urlsplit
 import typer
 
 from aioproducer import loops
+from aioproducer.cli import exit_codes
 from aioproducer.cli.early_ends import EndSignals, output_may_close
 from aioproducer.cli.results import require_output
 from aioproducer.cli.terminal import Terminal
@@ -245,18 +246,19 @@ class PictureDisplay:
             self._live.update(shown, refresh=True)
 
 
-HELP = """\
+HELP = f"""\
 Show the activity of a process's producers, from its Prometheus endpoint.
 
 Rates and latencies are those of the interval. A terminal shows a live table; otherwise each \
 producer gets a line per interval. If the endpoint fails later, the command says so and keeps \
 trying.
-
-\b
-Exit codes:
-  0  ended by an interrupt (SIGINT), SIGTERM, SIGHUP or --count
-  1  the endpoint has no metrics of producers, or did not answer
-  2  wrong use: an option or the address
+{
+    exit_codes(
+        "ended by an interrupt (SIGINT), SIGTERM, SIGHUP or --count",
+        "the endpoint has no metrics of producers, or did not answer",
+        "wrong use: an option or the address",
+    )
+}
 
 \b
 Example:

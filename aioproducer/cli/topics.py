@@ -11,8 +11,9 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from aioproducer.admin import Admin, CreatedTopic, NewTopic, PartitionDescription, TopicDescription
+from aioproducer.cli import EXIT_FAILED, exit_codes
 from aioproducer.cli.admin_call import Yes, call_admin, delete_each, is_confirmed
-from aioproducer.cli.app import EXIT_CODES, SubcommandGroup, new_program
+from aioproducer.cli.app import SubcommandGroup, new_program
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -149,7 +150,7 @@ ValidateOnly: TypeAlias = Annotated[
 ]
 
 
-@topics.command("list", help=f"Print the names of all topics.\n{EXIT_CODES}")
+@topics.command("list", help=f"Print the names of all topics.\n{exit_codes()}")
 def list_topics(
     internal: Annotated[
         bool, typer.Option("--internal", help="Include Kafka's own topics.")
@@ -172,7 +173,7 @@ def list_topics(
 @topics.command(
     "describe",
     help="Describe topics: their partitions, and the settings that are not defaults.\n"
-    + EXIT_CODES,
+    + exit_codes(),
     short_help="Describe topics: partitions, replicas and settings.",
 )
 def describe(
@@ -218,7 +219,7 @@ def describe(
 
 @topics.command(
     "create",
-    help="Create a topic. Omit a number to use the brokers' default.\n" + EXIT_CODES,
+    help="Create a topic. Omit a number to use the brokers' default.\n" + exit_codes(),
 )
 def create(
     topic: TopicName,
@@ -276,7 +277,7 @@ def create(
     return 0
 
 
-@topics.command("delete", help=f"Delete topics with all their records.\n{EXIT_CODES}")
+@topics.command("delete", help=f"Delete topics with all their records.\n{exit_codes()}")
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics.")],
     yes: Yes = False,
@@ -293,7 +294,7 @@ def delete(
     wanted = topics_of(dict.fromkeys(names))
     if not yes and not is_confirmed(wanted, "all records"):
         Terminal().say("nothing was deleted")
-        return 1
+        return EXIT_FAILED
 
     async def deleted(admin: Admin) -> list[str]:
         def delete_one(name: str, left: float) -> Coroutine[Any, Any, None]:
@@ -309,7 +310,7 @@ def delete(
 
 @topics.command(
     "add-partitions",
-    help="Add partitions to a topic. From then on, keys map to other partitions.\n" + EXIT_CODES,
+    help="Add partitions to a topic. From then on, keys map to other partitions.\n" + exit_codes(),
 )
 def add_partitions(
     topic: TopicName,
