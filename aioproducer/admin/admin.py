@@ -256,7 +256,8 @@ class Admin:
     ) -> ClusterDescription:
         """Return the brokers with their racks, the controller and the features of the cluster.
 
-        ``versions``: include the request versions of every broker. This asks every broker.
+        ``versions``: include the request versions of every broker. This asks every broker; one that
+        leaves the cluster meanwhile is left out.
         """
         check_timeout(timeout)
         return await self._cluster.describe(versions, timeout)

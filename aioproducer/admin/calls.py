@@ -195,6 +195,49 @@ class Calls:
         outcomes.take(refused)
         return await self.at_nodes(outcomes, by_node.items(), ask)
 
+    async def of_each_broker(
+        self,
+        brokers: Iterable[int],
+        request: Callable[[], Request],
+        permission: str,
+        doing: str,
+        timeout: float,
+    ) -> list[tuple[Node, Any]]:
+        """Each broker with its answer, at its present address; without brokers that have left."""
+        outcomes = Outcomes(brokers, lambda broker: f"broker {broker}", permission, never)
+
+        async def ask(some: tuple[int, ...], node: Node | None) -> Answers[int]:
+            answer: Answer = await self.client.request(request(), node)
+            return dict.fromkeys(some, answer._replace(value=(node, answer.value)))
+
+        async def attempt(pending: tuple[int, ...]) -> Answers[int]:
+            return await self.at_owners(outcomes, pending, ask, gone=Answer())
+
+        answers = await self.settle(outcomes, attempt, doing, timeout)
+        return [answer for answer in answers.values() if answer is not None]
+
+    async def at_owners(
+        self,
+        outcomes: Outcomes[_Key],
+        keys: tuple[_Key, ...],
+        ask: AskNode[_Key],
+        gone: Answer | None = None,
+    ) -> Answers[_Key]:
+        """Ask each broker, by its id, about itself, and any broker about the other keys.
+
+        ``gone``: the answer about a broker that is not in the cluster; None: an error.
+        """
+        brokers = [each for each in keys if isinstance(each, int)]
+        others = [each for each in keys if not isinstance(each, int)]
+        places: list[Place[_Key]] = [(None, others)] if others else []
+        if brokers:
+            nodes = (await self.client.describe()).brokers
+            there = f"the cluster currently has the brokers {sorted(nodes)}"
+            unknown = gone or Answer(ErrorCode.BROKER_NOT_AVAILABLE, there)
+            outcomes.take({each: unknown for each in brokers if each not in nodes})
+            places += [(nodes[each], (each,)) for each in brokers if each in nodes]
+        return await self.at_nodes(outcomes, places, ask)
+
     async def at_nodes(
         self, outcomes: Outcomes[_Key], places: Iterable[Place[_Key]], ask: AskNode[_Key]
     ) -> Answers[_Key]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aioproducer.admin.calls import Answers, AskNode, Calls, Place, never
+from aioproducer.admin.calls import Answers, Calls
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
     AlterConfigsRequest,
-    Answer,
     ApiVersionsRequest,
     DescribeConfigsRequest,
 )
@@ -19,8 +18,6 @@ from aioproducer.admin.values import (
     ConfigEntry,
     ConfigResource,
 )
-from aioproducer.engine.client import requests as described
-from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node
 
 
@@ -48,7 +45,7 @@ class ConfigCalls:
             return answers
 
         async def attempt(pending: tuple[ConfigResource, ...]) -> Answers[ConfigResource]:
-            return await self._at_owners(outcomes, pending, ask)
+            return await self._calls.at_owners(outcomes, pending, ask)
 
         doing = f"describing the configuration of {_listed(resources)}"
         return await self._calls.settle(outcomes, attempt, doing, timeout)
@@ -73,31 +70,13 @@ class ConfigCalls:
             return answers
 
         async def attempt(pending: tuple[ConfigResource, ...]) -> Answers[ConfigResource]:
-            return await self._at_owners(outcomes, pending, ask)
+            return await self._calls.at_owners(outcomes, pending, ask)
 
         doing = f"changing the configuration of {_listed(tuple(changes))}"
         await self._calls.settle(outcomes, attempt, doing, timeout)
 
     def _late(self, resource: ConfigResource) -> bool:
         return isinstance(resource, str) and self._calls.late(resource)
-
-    async def _at_owners(
-        self,
-        outcomes: Outcomes[ConfigResource],
-        resources: tuple[ConfigResource, ...],
-        ask: AskNode[ConfigResource],
-    ) -> Answers[ConfigResource]:
-        """Ask each broker about its own configuration, and any broker about topics."""
-        topics = [each for each in resources if isinstance(each, str)]
-        brokers = [each for each in resources if not isinstance(each, str)]
-        places: list[Place[ConfigResource]] = [(None, topics)] if topics else []
-        if brokers:
-            nodes = (await self._calls.client.describe(())).brokers
-            places += [(nodes[each], (each,)) for each in brokers if each in nodes]
-            there = f"the cluster currently has the brokers {sorted(nodes)}"
-            unknown = Answer(ErrorCode.BROKER_NOT_AVAILABLE, there)
-            outcomes.take({each: unknown for each in brokers if each not in nodes})
-        return await self._calls.at_nodes(outcomes, places, ask)
 
 
 def _resource(resource: ConfigResource) -> str:
@@ -122,23 +101,10 @@ class ClusterCalls:
         found = await client.retry(client.describe, timeout=left(), doing="describing the cluster")
         brokers = [BrokerDescription(*found.brokers[each]) for each in sorted(found.brokers)]
         if versions:
-            ranges = await self._versions(found, left())
-            brokers = [each._replace(versions=ranges[each.id]) for each in brokers]
+            answers = await self._calls.of_each_broker(
+                sorted(found.brokers), ApiVersionsRequest, "", "asking brokers for versions", left()
+            )
+            brokers = [BrokerDescription(*node, versions=ranges) for node, ranges in answers]
         return ClusterDescription(
             found.cluster_id, found.controller, tuple(brokers), client.features
         )
-
-    async def _versions(
-        self, found: described.ClusterDescription, timeout: float
-    ) -> dict[int, dict[str, tuple[int, int]]]:
-        outcomes = Outcomes(found.brokers, lambda each: f"broker {each}", "", never)
-
-        async def ask(brokers: tuple[int, ...], node: Node | None) -> Answers[int]:
-            answer: Answer = await self._calls.client.request(ApiVersionsRequest(), node)
-            return dict.fromkeys(brokers, answer)
-
-        async def attempt(pending: tuple[int, ...]) -> Answers[int]:
-            places = [(found.brokers[broker], (broker,)) for broker in pending]
-            return await self._calls.at_nodes(outcomes, places, ask)
-
-        return await self._calls.settle(outcomes, attempt, "asking brokers for versions", timeout)

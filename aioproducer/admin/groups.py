@@ -40,23 +40,14 @@ class GroupCalls:
         client = self._calls.client
         left = self._calls.countdown(timeout)
         found = await client.retry(client.describe, timeout=left(), doing="listing the groups")
-        outcomes = Outcomes(
-            found.brokers, lambda broker: f"broker {broker}", "DESCRIBE for the cluster", never
+        lists = await self._calls.of_each_broker(
+            found.brokers,
+            ListGroupsRequest,
+            "DESCRIBE for the cluster",
+            "listing the groups",
+            left(),
         )
-
-        async def ask(brokers: tuple[int, ...], node: Node | None) -> Answers[int]:
-            answer: Answer = await client.request(ListGroupsRequest(), node)
-            return dict.fromkeys(brokers, answer)
-
-        async def attempt(pending: tuple[int, ...]) -> Answers[int]:
-            nodes = (await client.describe()).brokers
-            # A broker that has left the cluster coordinates no group any more.
-            outcomes.take({each: Answer(value=()) for each in pending if each not in nodes})
-            places = [(nodes[each], (each,)) for each in pending if each in nodes]
-            return await self._calls.at_nodes(outcomes, places, ask)
-
-        lists = await self._calls.settle(outcomes, attempt, "listing the groups", left())
-        groups = {group.group_id: group for each in lists.values() for group in each}
+        groups = {group.group_id: group for _, each in lists for group in each}
         return [groups[group] for group in sorted(groups)]
 
     async def describe(

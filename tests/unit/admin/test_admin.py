@@ -534,6 +534,22 @@ async def test_the_cluster() -> None:
             assert broker.versions["CREATE_TOPICS"] == (2, 7)
 
 
+@pytest.mark.parametrize("moves", [True, False], ids=["moves", "leaves"])
+async def test_a_broker_that_moves_or_leaves_while_versions_are_asked(moves: bool) -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.advertised[3] = 1  # nobody listens there
+        describing = asyncio.ensure_future(admin.describe_cluster(versions=True, timeout=2))
+        await kafka.until_received(Api.METADATA)
+        kafka.advertised.clear()
+        if not moves:
+            kafka.in_metadata.discard(3)
+        found = await describing
+        assert {each.id: each.port for each in found.brokers} == {
+            broker: kafka.port(broker) for broker in kafka.in_metadata
+        }
+        assert all(each.versions for each in found.brokers)
+
+
 async def test_old_brokers() -> None:
     old = {Api.CREATE_TOPICS: (0, 3), Api.INCREMENTAL_ALTER_CONFIGS: (9, 9)}
     async with admin_kafka(versions=old) as kafka, admin_of(kafka) as admin:
