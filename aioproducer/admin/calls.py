@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from aioproducer.admin.outcomes import Outcomes, RecentTopics
@@ -17,7 +18,6 @@ from aioproducer.engine.network.request import Request
 from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import NotControllerError, ProducerError, Written
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, TopicPartition
 
 _Key = TypeVar("_Key")
@@ -33,6 +33,12 @@ Place: TypeAlias = tuple[Node | None, Iterable[_Key]]
 def never(_: Any) -> bool:
     """Brokers know every topic that exists."""
     return False
+
+
+def listed(keys: Collection[_Key], named: Callable[[_Key], str]) -> str:
+    """Keys in messages, the first few of many."""
+    first = ", ".join(map(named, islice(keys, 5)))
+    return f"{first} and {len(keys) - 5} more" if len(keys) > 5 else first
 
 
 class _TrackedRequest:
@@ -159,17 +165,11 @@ class Calls:
                 refused[where] = Answer(
                     ErrorCode.LEADER_NOT_AVAILABLE, "the brokers do not know it yet"
                 )
-            elif topic.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                refused[where] = Answer(topic.error_code)
-            elif where.partition >= len(topic.partitions):
-                refused[where] = missing or _no_partition(topic)
+            elif isinstance(leader := found.leader(where), Node):
+                led[leader].append(where)
             else:
-                leader = topic.partitions[where.partition].leader
-                node = None if leader is None else found.brokers.get(leader)
-                if node is None:
-                    refused[where] = Answer(ErrorCode.LEADER_NOT_AVAILABLE)
-                else:
-                    led[node].append(where)
+                unknown = leader[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                refused[where] = (unknown and missing) or Answer(*leader)
         outcomes.take(refused)
         answers = await self.at_nodes(outcomes, led.items(), ask)
         return {where: _known(answer) for where, answer in answers.items()}
@@ -257,12 +257,6 @@ class Calls:
             outcomes.take(answers)
             raise failure
         return answers
-
-
-def _no_partition(topic: TopicDescription) -> Answer:
-    count = len(topic.partitions)
-    there = f"the topic has {counted(count, 'partition')}, numbered from 0" if count else None
-    return Answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
 
 
 def _known(answer: Answer) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aioproducer.admin.calls import Answers, Calls
+from aioproducer.admin.calls import Answers, Calls, listed
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
     AlterConfigsRequest,
@@ -47,7 +47,7 @@ class ConfigCalls:
         async def attempt(pending: tuple[ConfigResource, ...]) -> Answers[ConfigResource]:
             return await self._calls.at_owners(outcomes, pending, ask)
 
-        doing = f"describing the configuration of {_listed(resources)}"
+        doing = f"describing the configuration of {listed(resources, _resource)}"
         return await self._calls.settle(outcomes, attempt, doing, timeout)
 
     async def alter(
@@ -72,7 +72,7 @@ class ConfigCalls:
         async def attempt(pending: tuple[ConfigResource, ...]) -> Answers[ConfigResource]:
             return await self._calls.at_owners(outcomes, pending, ask)
 
-        doing = f"changing the configuration of {_listed(tuple(changes))}"
+        doing = f"changing the configuration of {listed(changes, _resource)}"
         await self._calls.settle(outcomes, attempt, doing, timeout)
 
     def _late(self, resource: ConfigResource) -> bool:
@@ -81,11 +81,6 @@ class ConfigCalls:
 
 def _resource(resource: ConfigResource) -> str:
     return f"topic {resource!r}" if isinstance(resource, str) else f"broker {resource}"
-
-
-def _listed(resources: tuple[ConfigResource, ...]) -> str:
-    first = ", ".join(map(_resource, resources[:5]))
-    return f"{first} and {len(resources) - 5} more" if len(resources) > 5 else first
 
 
 class ClusterCalls:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from aioproducer.admin.calls import Answers, Calls, never
+from aioproducer.admin.calls import Answers, Calls, listed, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
     AlterOffsetsRequest,
@@ -59,7 +59,7 @@ class GroupCalls:
         async def attempt(pending: tuple[str, ...]) -> Answers[str]:
             return await self._calls.at_coordinators(outcomes, pending, self._described)
 
-        doing = f"describing {_listed(groups)}"
+        doing = f"describing {listed(groups, _group)}"
         return await self._calls.settle(outcomes, attempt, doing, timeout)
 
     async def _described(self, groups: tuple[str, ...], node: Node | None) -> Answers[str]:
@@ -98,7 +98,7 @@ class GroupCalls:
         async def attempt(pending: tuple[str, ...]) -> Answers[str]:
             return await calls.at_coordinators(outcomes, pending, ask)
 
-        await calls.settle(outcomes, attempt, f"deleting {_listed(groups)}", timeout)
+        await calls.settle(outcomes, attempt, f"deleting {listed(groups, _group)}", timeout)
 
     # --- offsets ---------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class GroupCalls:
         async def attempt(pending: tuple[str, ...]) -> Answers[str]:
             return await self._calls.at_coordinators(outcomes, pending, ask)
 
-        doing = f"reading the offsets of {_listed((group,))}"
+        doing = f"reading the offsets of {_group(group)}"
         found = await self._calls.settle(outcomes, attempt, doing, timeout)
         offsets: dict[TopicPartition, OffsetAndMetadata] = found[group]
         return offsets
@@ -205,16 +205,10 @@ class GroupCalls:
         async def attempt(pending: tuple[str, ...]) -> Answers[str]:
             return await calls.at_coordinators(whole, pending, ask)
 
-        what = f"{doing} the offsets of {_listed((group,))}"
+        what = f"{doing} the offsets of {_group(group)}"
         await calls.settle(whole, attempt, what, timeout)
         each.results()
 
 
 def _group(group: str) -> str:
     return f"group {group!r}"
-
-
-def _listed(groups: tuple[str, ...]) -> str:
-    first = ", ".join(map(repr, groups[:5]))
-    more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
-    return f"group{'' if len(groups) == 1 else 's'} {first}{more}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aioproducer.admin.calls import Answers, Calls, never
+from aioproducer.admin.calls import Answers, Calls, listed, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
     Answer,
@@ -120,7 +120,7 @@ class TopicCalls:
             )
             return await self._change(outcomes, names, request)
 
-        doing = f"creating {_listed(topics)}"
+        doing = f"creating {listed(topics, _topic)}"
         try:
             return await calls.settle(outcomes, attempt, doing, timeout)
         finally:
@@ -167,7 +167,7 @@ class TopicCalls:
             return await self._change(outcomes, names, request)
 
         try:
-            await calls.settle(outcomes, attempt, f"deleting {_listed(topics)}", timeout)
+            await calls.settle(outcomes, attempt, f"deleting {listed(topics, _topic)}", timeout)
         finally:
             for name in outcomes.values:
                 calls.recent.deleted(name)
@@ -194,7 +194,7 @@ class TopicCalls:
             return {topic.name: _description(topic) for topic in await self._all(timeout)}
         outcomes = Outcomes(topics, _topic, "DESCRIBE for the topic", self._calls.late)
         return await self._calls.settle(
-            outcomes, self._described, f"describing {_listed(topics)}", timeout
+            outcomes, self._described, f"describing {listed(topics, _topic)}", timeout
         )
 
     async def _all(self, timeout: float | None) -> list[described.TopicDescription]:
@@ -233,7 +233,7 @@ class TopicCalls:
             answers = await self._described(names)
             return {name: _with_leaders(answer) for name, answer in answers.items()}
 
-        doing = f"waiting for the leaders of {_listed(topics)}"
+        doing = f"waiting for the leaders of {listed(topics, _topic)}"
         return await self._calls.settle(outcomes, attempt, doing, timeout)
 
 
@@ -254,10 +254,3 @@ def _description(topic: described.TopicDescription) -> TopicDescription:
 
 def _topic(name: str) -> str:
     return f"topic {name!r}"
-
-
-def _listed(names: Collection[str]) -> str:
-    """Names in messages, the first few of many."""
-    first = ", ".join(map(repr, list(names)[:5]))
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"topic{'' if len(names) == 1 else 's'} {first}{more}"

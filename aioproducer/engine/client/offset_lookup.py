@@ -13,11 +13,10 @@ from aioproducer.engine.client.requests import (
     FoundOffset,
     IsolationLevel,
     ListOffsetsRequest,
-    PartitionDescription,
 )
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import LeaderNotAvailableError, ProducerError, UnknownTopicOrPartitionError
-from aioproducer.errors.broker import error_about
+from aioproducer.errors import ProducerError, kafka_error
+from aioproducer.errors.broker import error_about, explain
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
 
@@ -127,27 +126,12 @@ def leaders_of(
     has no leader.
     """
     led: dict[Node, list[TopicPartition]] = {}
-    known: dict[str, dict[int, PartitionDescription]] = {}
     for where in partitions:
-        if where.topic not in known:
-            topic = cluster.topics[where.topic]
-            if topic.error_code:
-                raise error_about(f"topic {where.topic!r}", topic.error_code, Api.METADATA)
-            known[where.topic] = {each.partition: each for each in topic.partitions}
-        led.setdefault(_leader(where, known[where.topic], cluster), []).append(where)
+        leader = cluster.leader(where)
+        if not isinstance(leader, Node):
+            code, reason = leader
+            failed = cluster.topics[where.topic].error_code
+            what = f"topic {where.topic!r}" if failed else where
+            raise kafka_error(code, f"{what}: {explain(code, reason, Api.METADATA)}")
+        led.setdefault(leader, []).append(where)
     return led
-
-
-def _leader(
-    where: TopicPartition, known: Mapping[int, PartitionDescription], cluster: ClusterDescription
-) -> Node:
-    if where.partition not in known:
-        raise UnknownTopicOrPartitionError(
-            f"{where}: the topic has the partitions 0 to {len(known) - 1}"
-        )
-    leader = cluster.brokers.get(-1 if (at := known[where.partition].leader) is None else at)
-    if leader is None:
-        raise LeaderNotAvailableError(
-            f"{where} currently has no leader: check that its brokers are up"
-        )
-    return leader

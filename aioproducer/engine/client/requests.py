@@ -1,5 +1,6 @@
 """The requests that every client makes: metadata, descriptions, offsets by time. No I/O."""
 
+from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping
 from enum import IntEnum
 from operator import itemgetter
@@ -89,6 +90,20 @@ class ClusterDescription(NamedTuple):
     """The broker that takes changes of topics; brokers with KRaft name any broker."""
     brokers: Mapping[int, Node]
     topics: Mapping[str, TopicDescription]
+
+    def leader(self, where: TopicPartition) -> Node | tuple[int, str | None]:
+        """The leader of a partition, or the error that it has none: its code, and the reason."""
+        topic = self.topics[where.topic]
+        if topic.error_code:
+            return topic.error_code, None
+        place = bisect_left(topic.partitions, (where.partition,))
+        for each in topic.partitions[place : place + 1]:
+            if each.partition == where.partition:
+                leader = None if each.leader is None else self.brokers.get(each.leader)
+                return leader or (ErrorCode.LEADER_NOT_AVAILABLE, "check that its brokers are up")
+        last = topic.partitions[-1].partition if topic.partitions else None
+        there = None if last is None else f"the topic has the partitions 0 to {last}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there
 
 
 class DescribeRequest(SchemaRequest):

@@ -243,7 +243,7 @@ async def test_an_unknown_topic_is_an_error_at_once() -> None:
             await admin.describe_topics(["orders", "none"])
         with pytest.raises(UnknownTopicOrPartitionError, match="none-0"):
             await admin.delete_records({TopicPartition("none", 0): 1, ZERO: 1})
-        with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-7: .*has 3 partitions"):
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-7: .* partitions 0 to 2"):
             await admin.delete_records({TopicPartition("orders", 7): 1})
         with pytest.raises(UnknownTopicOrPartitionError, match="topic 'none'"):
             await admin.describe_configs("none")
@@ -335,6 +335,27 @@ async def test_the_answers_of_other_leaders_count_though_one_is_silent() -> None
         assert caught.value.__notes__ == ["succeeded: orders-0"]
         assert not caught.value.may_have_been_written, "no leader was asked"
         assert brokers_of(kafka, Api.DELETE_RECORDS) == [1]
+
+
+async def test_a_partition_that_the_metadata_leave_out_moves_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        complete = kafka._metadata
+
+        def without_one(request: Any, fields: Any) -> Any:
+            found = complete(request, fields)
+            for topic in found["topics"]:
+                topic["partitions"] = [
+                    each for each in topic["partitions"] if each["partition_index"] != ONE.partition
+                ]
+            return found
+
+        monkeypatch.setattr(kafka, "_metadata", without_one)
+        assert await admin.delete_records({TWO: 7}) == {TWO: 7}
+        assert brokers_of(kafka, Api.DELETE_RECORDS) == [3]
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-1: .* partitions 0 to 2"):
+            await admin.delete_records({ONE: 7})
 
 
 # --- configurations ------------------------------------------------------------------------------
