@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 from aioproducer import errors
-from aioproducer.engine.core.producer_core import AT_END, ProducerCore
+from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.sending import TakenRecord
 from aioproducer.errors.client import anew
 from aioproducer.foundation.logs import duration
@@ -346,7 +346,7 @@ class LoopThread:
 
     def _close_at_exit(self) -> None:
         if not self.forked:
-            self.close(AT_END)
+            self.close(self._core.close_bound(at_end=True))
 
     # --- in the producer's own thread ------------------------------------------------------
 

@@ -340,8 +340,7 @@ class Producer(Generic[K_contra, V_contra]):
     def close(self, timeout: float | None = None) -> int:
         """Close: see :meth:`aioproducer.Producer.close`. Ctrl-C stops waiting for deliveries."""
         check_timeout(timeout)
-        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
-        return self._thread.close(bound)
+        return self._thread.close(self._core.close_bound(timeout))
 
     def send(
         self,

@@ -396,8 +396,8 @@ class Engine:
         if self._failure_worker is not None:
             self._failure_worker.closing()
 
-    async def close(self, timeout: float | None) -> int:
-        """Deliver for ``timeout`` seconds (None: ``delivery_timeout_ms``), then fail the rest.
+    async def close(self, bound: float) -> int:
+        """Deliver for ``bound`` seconds, then fail the rest.
 
         Returns the number of records that failed. The steps:
 
@@ -408,7 +408,6 @@ class Engine:
         - The handler of failed records has the rest of the time (:meth:`FailureWorker.finish`).
         - Tasks, the login, threads and hooks end.
         """
-        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         end = self.clock() + bound
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "

@@ -286,18 +286,27 @@ class ProducerCore:
         assert life.closing is not None
         return await engine.closed(life.closing, timeout)
 
+    def close_bound(self, timeout: float | None = None, *, at_end: bool = False) -> float:
+        """Seconds that :meth:`close` delivers: ``delivery_timeout_ms`` without a ``timeout``.
+
+        ``at_end``: nobody has closed the producer. It has :data:`AT_END` at most.
+        """
+        longest = self.config.delivery_timeout_ms / 1000
+        return min(AT_END, longest) if at_end else longest if timeout is None else timeout
+
     async def _close_with_loop(self) -> None:
         """Close the producer at the end of its event loop, if nobody has done so."""
         if self.lifecycle.closing is None and self.lifecycle.broken is None:
-            self._life_log.unclosed(AT_END)
-            await self.close(min(AT_END, self.config.delivery_timeout_ms / 1000))
+            bound = self.close_bound(at_end=True)
+            self._life_log.unclosed(bound)
+            await self.close(bound)
         else:
             await self.close(None)
 
     async def _close(self, engine: Engine, timeout: float | None) -> int:
         logs.enter(self._life_log.lines)
         try:
-            undelivered = await engine.close(timeout)
+            undelivered = await engine.close(self.close_bound(timeout))
         finally:
             self._close_observer()
         self._life_log.closed(engine.accumulator.topic_outcomes, undelivered)

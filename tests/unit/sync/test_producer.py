@@ -777,8 +777,8 @@ print(type(future.exception()).__name__)
 
 def test_the_interpreter_exits_in_time_with_brokers_down() -> None:
     script = f"""
-import aioproducer.sync.loop_thread
-aioproducer.sync.loop_thread.AT_END = 0.2
+import aioproducer.sync
+aioproducer.engine.core.producer_core.AT_END = 0.2
 for _ in range(3):
     producer = aioproducer.sync.Producer(bootstrap_servers={NOBODY!r})
     producer.start()
