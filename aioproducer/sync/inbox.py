@@ -330,6 +330,8 @@ class InboxWriter:
         """True: hooks see every record in the caller's thread."""
         self._wall_clock_ns = core.wall_clock_ns
         self._max_block = core.config.max_block_ms / 1000
+        """Seconds that ``send()`` blocks, as in ``KafkaProducer.doSend()``: ``delivery_timeout_ms``
+        bounds only the time after it."""
         self._woken: int = -1
         """The takes of the inbox before the last call of the pump."""
 

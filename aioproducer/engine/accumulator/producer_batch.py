@@ -83,7 +83,8 @@ class AccumulatorSettings(NamedTuple):
     """The longest linger of a batch while its broker is busy, if ``linger`` is None."""
     delivery_timeout: float
     max_block: float
-    """The time that a record may wait for a batch."""
+    """The time that a record may wait for a batch: ``max_block_ms``, and not longer than
+    ``delivery_timeout_ms``, since it has its future already."""
     retries: int = 2**31 - 1
     """The attempts of a batch after its first one."""
     one_at_a_time: bool = False

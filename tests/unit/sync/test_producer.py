@@ -790,6 +790,16 @@ for _ in range(3):
     assert done.stderr.count("closed with 1 record undelivered") == 3
 
 
+@pytest.mark.parametrize(("delivery", "at_end"), [(5_000, 5), (120_000, 10)])
+def test_the_time_that_close_delivers(delivery: int, at_end: float) -> None:
+    core = Producer(
+        bootstrap_servers=NOBODY, delivery_timeout_ms=delivery, request_timeout_ms=1_000
+    )._core
+    assert core.close_bound() == delivery / 1000
+    assert core.close_bound(7) == 7
+    assert core.close_bound(at_end=True) == at_end
+
+
 async def test_it_works_in_the_thread_of_another_loop() -> None:
     producer = Producer(bootstrap_servers=NOBODY)
     producer.start()
