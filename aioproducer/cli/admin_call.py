@@ -18,7 +18,7 @@ from aioproducer.admin import Admin
 from aioproducer.cli.early_ends import answer_seconds, first_answer
 from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config
-from aioproducer.cli.terminal import Terminal
+from aioproducer.cli.terminal import CONNECTIONS, Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client import arguments
 from aioproducer.errors import ConfigError, KafkaError, ProducerError
@@ -35,8 +35,6 @@ __all__ = [
 T = TypeVar("T")
 
 _CLIENT_ID: Final = "adminclient"
-_CONNECTIONS: Final = ("aioproducer.network.client",)
-"""The logger of failed connections: the error that ends the call has them."""
 
 
 def call_admin(
@@ -53,7 +51,7 @@ def call_admin(
         ProducerError: the call failed, or no broker answered in time.
     """
     require_output()
-    Terminal(verbose=verbose).show_log(told_otherwise=_CONNECTIONS)
+    Terminal(verbose=verbose).show_log(told_otherwise=CONNECTIONS)
     config = client_config(_CLIENT_ID, bootstrap_servers, properties, command_config)
     return loops.run(_call(config, call))
 

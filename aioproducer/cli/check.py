@@ -19,7 +19,7 @@ from aioproducer.cli.options import (
 )
 from aioproducer.cli.results import broker_fields, cluster_lines, print_result, require_output
 from aioproducer.cli.settings import CLIENT_ID, client_config, topics_of
-from aioproducer.cli.terminal import Terminal
+from aioproducer.cli.terminal import CONNECTIONS, Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.producer import Producer
 
@@ -39,9 +39,6 @@ principal is allowed to write to it. The errors are those of a producer.
 Example:
   aioproducer check orders -b localhost:9092
 """
-
-_CONNECTIONS = ("aioproducer.network.client",)
-"""The logger of failed connections: the error that ends the check has them."""
 
 
 def check(
@@ -72,7 +69,7 @@ def check(
 ) -> int:
     require_output()
     terminal = Terminal(verbose=verbose)
-    terminal.show_log(told_otherwise=_CONNECTIONS)
+    terminal.show_log(told_otherwise=CONNECTIONS)
     config = client_config(CLIENT_ID, bootstrap_servers, properties, command_config)
     named = topics_of(topics or ())
     found = loops.run(

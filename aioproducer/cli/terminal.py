@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 __all__ = [
+    "CONNECTIONS",
     "Terminal",
     "discard",
     "FileProgress",
@@ -30,6 +31,8 @@ _TOLD_OTHERWISE = (
     "aioproducer.sender.expiry",
 )
 """Loggers of failed records: each record's error is told by `DeliveryCounter`."""
+CONNECTIONS = ("aioproducer.network.client",)
+"""The logger of failed connections, for a command whose last error has them."""
 
 
 class Terminal:

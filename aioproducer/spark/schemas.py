@@ -56,6 +56,8 @@ from aioproducer.spark.typed_columns import (
 
 _COMPILER: Final = "grpc_tools"
 _SECONDS: Final = 60.0
+"""The longest time that a plan waits for a registry, as long as a producer waits by default, and
+for the compiler."""
 _FILE: Final = "schema.proto"
 _PATH: Final = r"[A-Za-z0-9_][\w./-]*\.proto"
 """Paths that are taken for files: none is an option of the compiler, or leads elsewhere."""
@@ -244,9 +246,6 @@ def check_latest(column: TypedColumn, registered: RegisteredSchema, subject: str
         refuse_rules_of_writers(schema, f"subject {subject!r}")
     except SerializationError as error:
         raise ConfigError(str(error)) from error
-
-
-"""The longest time that a plan waits for a registry, as long as a producer waits by default."""
 
 
 @dataclass(frozen=True, slots=True)
