@@ -22,8 +22,12 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
-from importlib.util import spec_from_file_location
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
+)
 from os import path
 from typing import Final
 
@@ -171,10 +175,16 @@ class _Finder:
         if fullname not in MODULES:
             return None
         if cls.library is not None:
-            loader = ExtensionFileLoader(fullname, cls.library)
-            return spec_from_file_location(fullname, cls.library, loader=loader)
+            return _spec(ExtensionFileLoader(fullname, cls.library))
         source = _source(fullname)
-        return spec_from_file_location(fullname, source) if path.exists(source) else None
+        return _spec(SourceFileLoader(fullname, source)) if path.exists(source) else None
+
+
+def _spec(loader: ExtensionFileLoader | SourceFileLoader) -> ModuleSpec:
+    """``importlib.util`` has a function for this, but takes a millisecond to import."""
+    spec = ModuleSpec(loader.name, loader, origin=str(loader.path))
+    spec.has_location = True
+    return spec
 
 
 sys.meta_path.insert(0, _Finder)

@@ -18,7 +18,6 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.exchange import Exchange
@@ -59,6 +58,7 @@ from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.model import BootstrapServer, Peer
 
 if TYPE_CHECKING:
+    from aioproducer.auth.mechanism import Mechanism
     from aioproducer.auth.tls import TlsContexts
 
 
