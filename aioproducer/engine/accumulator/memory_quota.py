@@ -26,6 +26,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.accumulator.pending_records import PendingRecord
+from aioproducer.engine.records.acceleration import new_buffer
 from aioproducer.foundation import tuning
 
 FUTURE_BYTES: Final = 150
@@ -184,7 +185,7 @@ class BufferPool:
         else:
             self._take(size)
             try:
-                buffer = bytearray(size)
+                buffer = new_buffer(size)
             except MemoryError:
                 self._unpooled += size
                 raise

@@ -181,7 +181,10 @@ class TopicQueues:
 
     def add(self, record: PendingRecord) -> None:
         """Put ``record`` at the end of its topic's queue."""
-        self._queues.setdefault(record.topic, OrderedDict())[record] = None
+        queue = self._queues.get(record.topic)
+        if queue is None:
+            queue = self._queues[record.topic] = OrderedDict()
+        queue[record] = None
 
     def remove(self, record: PendingRecord) -> None:
         """Take ``record`` out, if it is here."""

@@ -96,6 +96,11 @@ class TopicStats(Stats):
     compression_ratios: float
     """the sum over the batches sent"""
 
+    def __init__(self) -> None:  # without a loop over the fields: there may be thousands of topics
+        self.batches_sent = self.records_sent = self.records_retried = self.records_failed = 0
+        self.bytes_sent = 0
+        self.compression_ratios = 0.0
+
     def absorb(self, other: Self) -> None:
         # Without a call in between, so that no other thread counts while these are read.
         self.batches_sent += other.batches_sent

@@ -6,6 +6,7 @@ from aioproducer.engine.core.sending import PythonFastPath
 from aioproducer.engine.partitioning import route as route
 from aioproducer.engine.records.builder import RecordsBuilder as RecordsBuilder
 from aioproducer.engine.records.builder import batch_size_bound as batch_size_bound
+from aioproducer.engine.records.builder import new_buffer as new_buffer
 from aioproducer.engine.records.bulk_tokens import fill_places as fill_places
 from aioproducer.engine.records.bulk_tokens import take_ahead as take_ahead
 from aioproducer.engine.records.columns import BinaryColumn as BinaryColumn

@@ -9,7 +9,7 @@ cimport cython
 from aioproducer.engine.records.entry_token cimport EntryToken
 from cpython.array cimport array, clone
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport (
     PyBytes_AS_STRING,
     PyBytes_FromObject,
@@ -543,6 +543,11 @@ cdef inline void put_start(char* at, Py_ssize_t size, int64_t checksum) noexcept
     at = put_number(at, -1, 4)
     at = put_number(at, FORMAT, 1)
     put_number(at, checksum, 4)
+
+
+def new_buffer(Py_ssize_t size):
+    # Without zeros: of the memory of a batch with few records, most is never touched.
+    return PyByteArray_FromStringAndSize(NULL, size)
 
 
 def batch_size_bound(key, value, headers):

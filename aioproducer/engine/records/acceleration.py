@@ -35,6 +35,7 @@ if compiled.has_loops(__package__):
                 fail_record,
                 fill_places,
                 hide,
+                new_buffer,
                 partitions_of_keys,
                 route,
                 rows_by_partition,
@@ -48,7 +49,7 @@ if compiled.has_loops(__package__):
 
 if not ACCELERATED:
     from aioproducer.engine.partitioning import route
-    from aioproducer.engine.records.builder import RecordsBuilder, batch_size_bound
+    from aioproducer.engine.records.builder import RecordsBuilder, batch_size_bound, new_buffer
     from aioproducer.engine.records.bulk_tokens import fill_places, take_ahead
     from aioproducer.engine.records.columns import (
         BinaryColumn,
@@ -92,6 +93,7 @@ __all__ = [
     "fill_places",
     "hide",
     "is_compiled",
+    "new_buffer",
     "partitions_of_keys",
     "route",
     "rows_by_partition",

@@ -80,6 +80,11 @@ def header_bytes(headers: Sequence[Header]) -> bytes:
     return b"".join(parts)
 
 
+def new_buffer(size: int) -> bytearray:
+    """A buffer of ``size`` bytes for a builder, with any content."""
+    return bytearray(size)
+
+
 def batch_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
     """An upper bound for the bytes of a batch of only this record.
 

@@ -67,7 +67,7 @@ def test_a_failed_allocation_gives_its_reservation_back(monkeypatch: pytest.Monk
     def fail(size: int) -> bytearray:
         raise MemoryError
 
-    monkeypatch.setattr(memory_quota, "bytearray", fail, raising=False)
+    monkeypatch.setattr(memory_quota, "new_buffer", fail)
     with pytest.raises(MemoryError):
         pool.try_allocate(50, NODE)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.engine.records import builder as reference_form
-from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound
+from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound, new_buffer
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD
 from aioproducer.engine.records.compression import CompressionRatios
@@ -250,6 +250,12 @@ def test_the_bound_is_above_the_batch_of_one_record_and_not_far(
     assert bound == reference_form.batch_size_bound(key, value, headers)
     assert size <= bound <= size + MAX_RECORD_OVERHEAD
     assert put(RecordsBuilder(bytearray(bound), bound), record)
+
+
+@pytest.mark.parametrize("size", [0, 1, 16_000])
+def test_a_new_buffer_has_the_size_that_is_asked_for(size: int) -> None:
+    for made in (new_buffer(size), reference_form.new_buffer(size)):
+        assert (type(made), len(made)) == (bytearray, size)
 
 
 def test_an_appended_record_is_described() -> None:
