@@ -117,7 +117,6 @@ ABORTABLE = [
     (PRODUCE, 10, "MessageTooLargeError", "max.message.bytes"),
     (PRODUCE, 47, "InvalidProducerEpochError", "INVALID_PRODUCER_EPOCH"),
     (PRODUCE, 48, "InvalidTxnStateError", "INVALID_TXN_STATE"),
-    (PRODUCE, 49, "InvalidProducerIdMappingError", "INVALID_PRODUCER_ID_MAPPING"),
     (PRODUCE, 120, "TransactionAbortableError", "TRANSACTION_ABORTABLE"),
 ]
 
@@ -208,6 +207,7 @@ FATAL = [
     (PRODUCE, 90, ProducerFencedError, "PRODUCER_FENCED.*a newer producer"),
     (PRODUCE, 53, FatalTransactionError, "needs the WRITE permission"),
     (PRODUCE, 31, FatalTransactionError, "CLUSTER_AUTHORIZATION_FAILED"),
+    (PRODUCE, 49, FatalTransactionError, "INVALID_PRODUCER_ID_MAPPING"),
 ]
 
 
