@@ -8,6 +8,7 @@ import importlib
 import json
 import sys
 import warnings
+from itertools import count
 from typing import Any
 
 import pytest
@@ -200,6 +201,26 @@ async def test_a_consumer_that_did_not_start_has_no_transactional_id() -> None:
     others = ids.take()
     await consumer.stop()
     assert (others, ids.take()) == (("billing-1", 0), ("billing-1-1", 1))
+
+
+async def test_a_second_stop_gives_back_no_transactional_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids, calls, over = TransactionalIds("billing-1"), count(), asyncio.Event()
+    broker = use_aioproducer(KafkaBroker("127.0.0.1:1"))
+    consumer = TransactionalConsumer(producer_of(broker), ids, group_id="billing")
+
+    async def abort() -> None:
+        await (over.wait() if next(calls) else asyncio.sleep(0.1))
+
+    monkeypatch.setattr(consumer, "_abort", abort)
+    monkeypatch.setattr(consumer, "_number", ids.take()[1])
+    first, second = (asyncio.create_task(consumer.stop()) for _ in range(2))
+    await first
+    assert ids.take() == ("billing-1", 0)
+    over.set()
+    await second
+    assert ids.take() == ("billing-1-1", 1)
 
 
 @pytest.mark.filterwarnings("ignore:The integration has been moved:DeprecationWarning")

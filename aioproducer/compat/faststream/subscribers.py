@@ -109,11 +109,13 @@ class TransactionalConsumer(AIOKafkaConsumer):
             self._ids.give_back(self._number)
             self._number = None  # another consumer may take it before a stop()
             await producer.stop()
+            await super().stop()
             raise
 
     async def stop(self) -> None:
         """Abort what is not acknowledged, and leave the group."""
-        if self._closed or self._number is None:
+        number, self._number = self._number, None  # it is given back once
+        if self._closed or number is None:
             return
         try:
             await self._abort()
@@ -124,7 +126,7 @@ class TransactionalConsumer(AIOKafkaConsumer):
                 await super().stop()
             finally:
                 await self._producer.disconnect()
-                self._ids.give_back(self._number)
+                self._ids.give_back(number)
 
     # --- what FastStream's listener logs ---------------------------------------------------
 
