@@ -76,7 +76,9 @@ class _RecordFuture(asyncio.Future[Any]):
         self.set_results((self,), (result,), False)
 
     def set_exception(self, exception: Any) -> None:
-        """Take the core's error."""
+        """Take the core's error, unless the caller has cancelled this."""
+        if self.done():
+            return
         show(self)  # the error leads to frames
         _set_exception(self, KafkaException(record_error(exception)))
 

@@ -545,6 +545,26 @@ async def test_a_transaction_without_its_purged_records_is_not_committed(topic: 
             await producer.commit_transaction()
 
 
+@pytest.mark.parametrize("how", ["purged", "late"])
+async def test_a_cancelled_future_of_an_unknown_topic_harms_no_other(how: str) -> None:
+    async with MockCluster(brokers=1, topics={"t": 1, "late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        options = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "topic.metadata.propagation.max.ms": 300,
+        }
+        async with AIOProducer(options) as producer:
+            cancelled = await producer.produce("late", "x")
+            other = await producer.produce("late", "y")
+            cancelled.cancel()
+            if how == "purged":
+                await producer.purge()
+            with pytest.raises(KafkaException):
+                await other
+            future = await producer.produce("t", "z")
+            assert (await future).offset() == 0
+
+
 async def test_a_commit_waits_for_records_of_a_topic_that_is_not_known_yet() -> None:
     async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
         cluster.set_topic_error("late", 3)
