@@ -46,6 +46,9 @@ class TransactionalProducer(Protocol):
     async def commit_transaction(self) -> None:
         """Wait for a commit that was not confirmed in time."""
 
+    async def abort_transaction(self) -> None:
+        """Abort a transaction whose commit has failed."""
+
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
@@ -214,6 +217,9 @@ class Transactions:
                 return
             except CommitUnconfirmedError as again:
                 error = again
+            except AbortableTransactionError:
+                await self._producer.abort_transaction()
+                raise
         raise error
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -17,8 +17,12 @@ from aioproducer.consumer.assigned_partition import AssignedPartition
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
+    AbortableTransactionError,
+    CommitUnconfirmedError,
     ConfigError,
     KafkaError,
+    ProducerTimeoutError,
+    RecordTooLargeError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -229,6 +233,52 @@ def test_the_next_commit_is_behind_a_marker_that_is_fetched_later() -> None:
             assert committed(world) == {ZERO: 1}, "the record at 1 is in work"
             await reader.commit()
             assert committed(world) == {ZERO: 3}
+
+    live(life)
+
+
+def test_a_commit_that_fails_after_it_was_late_is_aborted_and_the_next_one_succeeds() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("results", 1)
+        await fill(world, 4, 1)
+        async with a_producer(world, "worker") as producer, consumer(world) as reader:
+
+            class LateOnce:
+                """The commit of the first transaction takes longer than max_block_ms."""
+
+                commit_transaction = staticmethod(producer.commit_transaction)
+                abort_transaction = staticmethod(producer.abort_transaction)
+                send_offsets_to_transaction = staticmethod(producer.send_offsets_to_transaction)
+                transactions = 0
+
+                @asynccontextmanager
+                async def transaction(self) -> AsyncIterator[None]:
+                    self.transactions += 1
+                    if self.transactions > 1:
+                        async with producer.transaction():
+                            yield
+                        return
+                    await producer.begin_transaction()
+                    yield
+                    with suppress(RecordTooLargeError):  # the commit can only fail
+                        producer.send("results", bytes(2_000_000))
+                    raise CommitUnconfirmedError("late") from ProducerTimeoutError("late")
+
+            async def copy_nothing() -> None:
+                async for work in reader.transactions(late):
+                    async with work:
+                        pass
+
+            late = LateOnce()
+            with pytest.raises(AbortableTransactionError):
+                await copy_nothing()
+            async for work in reader.transactions(late):
+                async with work:
+                    assert [each.offset for each in work] == [0, 1, 2, 3]
+                break
+            assert late.transactions == 2
+            await asyncio.sleep(1)  # for the marker
+            assert committed(world) == {ZERO: 4}
 
     live(life)
 
