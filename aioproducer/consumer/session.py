@@ -36,7 +36,8 @@ class SessionTimes(NamedTuple):
     work_ms: int
     """``max_poll_interval_ms``: an application may work so long."""
     rebalance_ms: int
-    """A rebalance waits so long for the member. It is the same time, but for aiokafka's."""
+    """A rebalance waits so long for the member: the same time, except with aiokafka's
+    ``rebalance_timeout_ms``."""
 
     @classmethod
     def of(cls, options: ConsumerOptions, *, classic: bool = True) -> SessionTimes:
