@@ -173,8 +173,8 @@ class Transactions:
             try:
                 async with self._producer.transaction():
                     yield
-                    self._check_owned(works)
                     offsets = await in_turns(self._progress.moved())
+                    self._check_owned(works)  # no turn of others from here to the offsets' request
                     works = {where: self._progress.work_of(where) for where in offsets}
                     if offsets:
                         await self._producer.send_offsets_to_transaction(offsets, self._group())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from aioproducer.consumer.consumer import Consumer
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.transactions import Transactions
 from aioproducer.consumer.workers import Workers
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import leaders_of, lookup_offsets
@@ -34,7 +36,13 @@ from aioproducer.engine.groups.requests import FetchedOffsets, Membership, Offse
 from aioproducer.errors import KafkaError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import in_turns
-from aioproducer.model import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from aioproducer.reader.fetch_plan import FetchPlan
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
@@ -269,6 +277,52 @@ async def test_partitions_that_go_meanwhile_have_not_moved() -> None:
     next(steps)
     member.assignment._release([first, last])
     assert (await in_turns(steps)).keys() == {*member.partitions} - {first, last}
+
+
+class Transacting:
+    """A producer that notes how its transactions end."""
+
+    def __init__(self) -> None:
+        self.ends: list[object] = []
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.ends.append("aborted")
+            raise
+        self.ends.append("committed")
+
+    async def send_offsets_to_transaction(self, offsets: object, group: object) -> None:
+        self.ends.append(offsets)
+
+
+@pytest.mark.parametrize("how", ["lost", "sought", "kept"])
+async def test_results_are_committed_only_with_the_offsets_of_their_records(how: str) -> None:
+    """A partition may go in a turn between the looks at a thousand others."""
+    member = await begun(2_000)
+    member.assignment.handlers = None
+    where = member.partitions[-1]
+    member.fetcher.partitions[where].advance(9)
+
+    async def lists() -> AsyncIterator[list[ConsumerRecord]]:
+        yield [ConsumerRecord(*where, 8, 0, "CreateTime", b"k", b"v", ())]
+
+    def leave() -> None:
+        if how == "lost":
+            member.assignment._release([where])
+        elif how == "sought":
+            member.assignment.seek(where, 7)
+
+    producer: Any = Transacting()
+    given: Any = lists()
+    group = ConsumerGroupMetadata("g")
+    transactions = Transactions(given, member.progress, producer, lambda: group, member.assignment)
+    async with await anext(transactions):
+        asyncio.get_running_loop().call_soon(leave)
+    kept = [{where: OffsetAndMetadata(9)}, "committed"]
+    assert producer.ends == (kept if how == "kept" else ["aborted"])
 
 
 async def test_a_commit_looks_at_partitions_in_turns() -> None:
