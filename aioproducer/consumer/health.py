@@ -68,7 +68,7 @@ class ConsumerHealth:
     oldest_record_age: float | None = None
     lag: int | None = None
     """The number of records after the positions, from the last response of each leader; None:
-    unknown."""
+    unknown. With ``read_committed``, records of open transactions are not counted."""
     group_protocol: str | None = None
     """``classic`` or ``consumer``: the protocol of the member; None: it is not chosen yet."""
 
@@ -141,7 +141,11 @@ class Observation:
         session, identity = self._protocol.session, self._protocol.member.identity
         owned, states = self._assignment.owned, self._progress.partitions
         last, oldest = session.last_heartbeat, self._progress.oldest(now)
-        lags = [lag_of(each.state, self._progress.position(at)) for at, each in states.items()]
+        committed_only = self._source.fetcher.committed_only
+        lags = [
+            lag_of(each.state, self._progress.position(at), committed_only=committed_only)
+            for at, each in states.items()
+        ]
         return ConsumerHealth(
             client_id,
             self._group_id,
@@ -206,7 +210,7 @@ class Observation:
         now, fetcher = self._clock(), self._source.fetcher
         states = {where: each.state for where, each in self._progress.partitions.items()}
         positions = {where: self._progress.position(where) for where in states}
-        partitions = partition_metrics(states, positions)
+        partitions = partition_metrics(states, positions, committed_only=fetcher.committed_only)
         fetcher.count_wait()
         reading = self._counts.read(now)
         return {

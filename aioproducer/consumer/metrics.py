@@ -247,19 +247,26 @@ def fetch_metrics(
 
 
 def partition_metrics(
-    states: Mapping[TopicPartition, PartitionState], positions: Mapping[TopicPartition, int]
+    states: Mapping[TopicPartition, PartitionState],
+    positions: Mapping[TopicPartition, int],
+    *,
+    committed_only: bool,
 ) -> dict[str, dict[str, float]]:
     """The lag of each partition, as of the last answer of its leader."""
     return {
         str(where): {"records-lag": nan if lag is None else float(lag)}
         for where, state in states.items()
-        for lag in [lag_of(state, positions[where])]
+        for lag in [lag_of(state, positions[where], committed_only=committed_only)]
     }
 
 
-def lag_of(state: PartitionState, position: int) -> int | None:
-    """Records after ``position``; None: no leader has answered yet."""
-    end = state.high_watermark
+def lag_of(state: PartitionState, position: int, *, committed_only: bool) -> int | None:
+    """Records after ``position``; None: no leader has answered yet.
+
+    ``committed_only``: without those of open transactions, which can't be read yet. Source:
+    Kafka's ``SubscriptionState.partitionLag``.
+    """
+    end = state.last_stable_offset if committed_only else state.high_watermark
     return None if end is None else max(end - position, 0)
 
 

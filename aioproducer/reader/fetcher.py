@@ -122,6 +122,8 @@ class Fetcher:
         self._client = client
         self._leaders = leaders
         self._settings = settings
+        self.committed_only = settings.isolation is IsolationLevel.READ_COMMITTED
+        """True: records of open and aborted transactions are not handed out."""
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
         self.read_ahead = ReadAhead(
@@ -546,7 +548,7 @@ class Fetcher:
         self.fetched_bytes += len(fetched.records)
         for _ in state.taking(
             fetched,
-            committed_only=self._settings.isolation is IsolationLevel.READ_COMMITTED,
+            committed_only=self.committed_only,
             check_crcs=self._settings.check_crcs,
         ):
             yield

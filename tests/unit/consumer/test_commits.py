@@ -189,6 +189,37 @@ def test_a_lag_reaches_zero(protocol: str, way: str, auto_commit: bool) -> None:
     live(life, 2)
 
 
+@pytest.mark.parametrize(("isolation", "lag"), [("read_committed", 0), ("read_uncommitted", 3)])
+def test_every_lag_counts_what_can_be_read(isolation: str, lag: int) -> None:
+    """The records of an open transaction can't be read as committed ones."""
+
+    async def life(world: SimulatedWorld) -> None:
+        async with (
+            a_producer(world, "writer") as producer,
+            consumer(world, isolation_level=isolation) as reader,
+        ):
+            await write(producer, 0)
+            await producer.begin_transaction()
+            for _ in range(3):
+                producer.send("orders", b"open", partition=0)
+            await producer.flush()
+            records = aiter(reader)
+            for _ in range(3):
+                await anext(records)
+            await asyncio.sleep(20)
+            assert ends(world) == {ZERO: 7}
+            assert reader.positions == {ZERO: 4}
+            assert await reader.lag() == {ZERO: lag}
+            assert reader.health().lag == lag
+            metrics = reader.metrics()
+            [found] = metrics["consumer-fetch-manager-partition-metrics"].values()
+            assert found["records-lag"] == lag
+            assert metrics["consumer-fetch-manager-metrics"]["records-lag-max"] == lag
+            await producer.abort_transaction()
+
+    live(life)
+
+
 @each_protocol
 @each_way
 def test_a_marker_that_is_fetched_later_is_committed(protocol: str, way: str) -> None:
