@@ -152,7 +152,7 @@ class SchemaRegistry:
 
         def read(response: Any) -> RegisteredSchema:
             found = requests.registered(response, schema=schema, subject=subject)
-            self._cache.forget(lambda each: each == Key("latest", subject))
+            self._forget(lambda each: each == Key("latest", subject))
             return found
 
         return await self._kept(key, request, read)
@@ -303,7 +303,7 @@ class SchemaRegistry:
         try:
             return await self._asked(RegistryRequest("DELETE", path), requests.numbers)
         finally:
-            self._cache.forget(lambda each: each.subject == subject)
+            self._forget(lambda each: each.subject == subject)
 
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> int:
         """Delete one version, and return it; ``permanent`` removes a deleted version."""
@@ -311,7 +311,7 @@ class SchemaRegistry:
         try:
             return await self._asked(RegistryRequest("DELETE", path), requests.number)
         finally:
-            self._cache.forget(lambda each: each.subject == subject)
+            self._forget(lambda each: each.subject == subject)
 
     async def compatibility(self, subject: str | None = None) -> CompatibilityLevel:
         """Return the compatibility level of a subject (by default the global level), or the global
@@ -336,6 +336,11 @@ class SchemaRegistry:
         You can use the client again afterwards.
         """
         await self._flights.close()
+
+    def _forget(self, unwanted: Callable[[Key], bool]) -> None:
+        """From now on ask anew: neither a kept answer nor one on its way serves these calls."""
+        self._cache.forget(unwanted)
+        self._flights.forget(unwanted)
 
     async def _kept(
         self,

@@ -85,6 +85,8 @@ class AnswerCache:
 
     def put(self, awaited: Awaited, answer: Any, good_until: float) -> None:
         """Keep an answer, unless its call was forgotten while it was awaited."""
+        if not awaited.current:  # a later call may have its answer already
+            return
         self._answers[awaited.key] = (answer, good_until)
         with suppress(KeyError):
             self._answers.move_to_end(awaited.key)
@@ -131,6 +133,11 @@ class Flights:
         answer: _Answer = await flights.share(key, call)
         return answer
 
+    def forget(self, unwanted: Callable[[Any], bool]) -> None:
+        """Let nobody join the calls with these keys that are on their way; their callers wait."""
+        for flights in list(self._loops.values()):
+            flights.forget(unwanted)
+
     async def close(self) -> None:
         """End the calls of this event loop; their callers get an error."""
         flights = self._loops.pop(asyncio.get_running_loop(), None)
@@ -153,17 +160,26 @@ class _LoopFlights:
         self._on_empty = on_empty
         self._owner = TaskOwner(lambda _: None)  # an error is the answer, a cancellation the loop's
         self._futures: dict[Hashable, asyncio.Future[Any]] = {}
+        """The results that others may wait for; another thread may forget them."""
+        self._flying: set[asyncio.Future[Any]] = set()
+        """All results that are awaited."""
 
     async def share(self, key: Hashable, call: Callable[[], Awaitable[Any]]) -> Any:
         future = self._futures.get(key)
         if future is None:
             future = asyncio.get_running_loop().create_future()
             self._futures[key] = future
+            self._flying.add(future)
             self._owner.start(self._fly(key, call, future), "aioproducer schema registry request")
         try:
             return await asyncio.shield(future)
         except ProducerError as error:
             raise anew(error) from error.__cause__
+
+    def forget(self, unwanted: Callable[[Any], bool]) -> None:
+        for key in list(self._futures):
+            if unwanted(key):
+                self._futures.pop(key, None)
 
     async def _fly(
         self, key: Hashable, call: Callable[[], Awaitable[Any]], future: asyncio.Future[Any]
@@ -183,13 +199,14 @@ class _LoopFlights:
                 future.set_result(answer)
         finally:
             if self._futures.get(key) is future:
-                del self._futures[key]
-            if not self._futures:
+                self._futures.pop(key, None)
+            self._flying.discard(future)
+            if not self._flying:
                 self._on_empty(self)
 
     async def close(self) -> None:
-        futures, self._futures = list(self._futures.values()), {}
-        for future in futures:
+        flying, self._futures, self._flying = self._flying, {}, set()
+        for future in flying:
             if not future.done():
                 future.set_exception(
                     ClientClosedError("the schema registry's client was closed in the meantime")

@@ -18,6 +18,7 @@ from aioproducer.errors import (
 )
 from aioproducer.schema_registry import Reference, RegisteredSchema, Rule, Schema
 from aioproducer.schema_registry.rest.answers import Flights
+from aioproducer.schema_registry.rest.requests import RegistryRequest
 from aioproducer.testing import InMemorySchemaRegistry
 
 INT, LONG = Schema('"int"'), Schema('"long"')
@@ -236,6 +237,44 @@ async def test_an_answer_from_before_a_deletion_is_not_kept(
     await registry.register("a", LONG)
     await asked
     assert (await registry.latest("a")).version == 2
+
+
+@pytest.mark.parametrize("change", ["register", "delete"])
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_call_after_a_change_joins_no_request_from_before_it(
+    registry: InMemorySchemaRegistry, monkeypatch: pytest.MonkeyPatch, change: str, closes: bool
+) -> None:
+    await registry.register("a", INT)
+    if change == "delete":
+        await registry.register("a", LONG)
+    send, may_arrive = registry._memory.request, asyncio.Event()
+
+    async def arrive_late(request: RegistryRequest) -> Any:
+        answer = await send(request)
+        await may_arrive.wait()
+        return answer
+
+    monkeypatch.setattr(registry._memory, "request", arrive_late)
+    before = asyncio.create_task(registry.latest("a"))
+    await asyncio.sleep(0.01)
+    monkeypatch.setattr(registry._memory, "request", send)
+    if change == "delete":
+        await registry.delete_version("a", 2)
+    else:
+        await registry.register("a", LONG)
+    async with asyncio.timeout(5):
+        after = await registry.latest("a")
+    if closes:
+        await registry.close()
+        with pytest.raises(ClientClosedError):
+            await before
+        return
+    may_arrive.set()
+    versions = (await before).version, after.version
+    assert versions == ((2, 1) if change == "delete" else (1, 2))
+    asked = len(registry.requests)
+    assert await registry.latest("a") == after
+    assert len(registry.requests) == asked, "the late answer has replaced nothing"
 
 
 def judge(schema: Schema, earlier: Any) -> list[str]:
