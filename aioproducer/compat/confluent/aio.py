@@ -46,7 +46,7 @@ from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.records.acceleration import hide, show
-from aioproducer.errors import ProducerError
+from aioproducer.errors import ProducerClosedError, ProducerError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
 from aioproducer.foundation.secret import Secret, hidden
@@ -290,17 +290,32 @@ class AIOProducer:
     async def close(self) -> None:
         """Flush, without limit, and end the producer; a second call does nothing.
 
-        If the producer could not start, another call has raised the error.
+        If the producer could not start, another call has raised the error. If the call is
+        cancelled, the producer continues: close it again.
+
+        Raises:
+            KafkaException: the producer is broken; it has ended.
         """
         if self._closed:
             return
-        if await self._has_started():
-            await self.flush()
+        try:
+            if await self._has_started():
+                await self.flush()
+        except KafkaException:
+            await self._end()
+            raise
+        await self._end()
+
+    async def _end(self) -> None:
         self._closed = True
-        with suppress(ProducerError):
-            await self._core.close(0)
-        if self._lines is not None:
-            self._lines.close()
+        late = "the producer was closed before the topic of this record was known"
+        self._pump.discard(ProducerClosedError(late))
+        try:
+            with suppress(ProducerError):
+                await self._core.close(0)
+        finally:
+            if self._lines is not None:
+                self._lines.close()
 
     async def _has_started(self) -> bool:
         started = self._started

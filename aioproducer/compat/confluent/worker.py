@@ -123,7 +123,7 @@ class RecordPump(Pump):
         queued = PurgedError("purge() removed the record") if in_queue else None
         sent = PurgedInFlightError("purge() abandoned the record") if in_flight else None
         if queued is not None:
-            self._discard(queued)
+            self.discard(queued)
         self._core.engine.purge(queued, sent)
         self._outbox.publish()
 
@@ -147,11 +147,9 @@ class RecordPump(Pump):
         while self._topics:
             await asyncio.wait([each.task for each in self._topics.values()])
 
-    def discard(self) -> None:
-        """Fail the records of a transaction that is aborted, which wait for their topics."""
-        self._discard(TransactionAbortedError("the transaction was aborted"))
-
-    def _discard(self, error: ProducerError) -> None:
+    def discard(self, error: ProducerError | None = None) -> None:
+        """Fail the records that wait for their topics; None: their transaction is aborted."""
+        error = error or TransactionAbortedError("the transaction was aborted")
         waiting, self._topics = self._topics, {}
         for entry in _taken(waiting.values()):
             entry[0].set_exception(error)

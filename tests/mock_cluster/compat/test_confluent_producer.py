@@ -627,6 +627,58 @@ async def test_knobs_of_workers_have_no_effect_and_say_so(
     ]
 
 
+async def test_close_ends_a_producer_that_is_broken() -> None:
+    handlers = logging.getLogger("aioproducer").handlers
+    before = [*handlers]
+    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
+        options = {"bootstrap.servers": cluster.bootstrap_servers}
+        producer = AIOProducer({**options, "logger": logging.getLogger("mine")})
+        assert len(handlers) == len(before) + 1
+        await (await producer.produce("t", "x"))
+        producer._core.part_died(ValueError("a part has died"))
+        with pytest.raises(KafkaException, match="is broken"):
+            await producer.close()
+        assert handlers == before
+        assert str(producer._core.lifecycle) == "broken"
+        assert producer._core.lifecycle.closed
+        await producer.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await producer.produce("t", "x")
+
+
+async def test_a_cancelled_close_gives_up_no_record() -> None:
+    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
+        producer = AIOProducer({"bootstrap.servers": cluster.bootstrap_servers})
+        await (await producer.produce("t", "x"))
+        cluster.set_broker_rtt(1, 300)
+        future = await producer.produce("t", "y")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert (await future).offset() == 1
+        await producer.close()
+
+
+async def test_a_record_that_comes_while_another_task_closes_has_an_outcome() -> None:
+    async with MockCluster(brokers=1, topics={"t": 1, "late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        producer = AIOProducer({"bootstrap.servers": cluster.bootstrap_servers})
+        await (await producer.produce("t", "x"))
+        cluster.set_broker_rtt(1, 300)
+        first = await producer.produce("t", "y")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        second = await producer.produce("late", "z")
+        await closing
+        assert (await first).offset() == 1
+        async with asyncio.timeout(10):
+            with pytest.raises(KafkaException) as raised:
+                await second
+        assert raised.value.args[0] == KafkaError._DESTROY
+
+
 async def test_lines_for_the_logger_come_on_the_event_loop() -> None:
     told: list[tuple[str, int]] = []
     came = asyncio.Event()
