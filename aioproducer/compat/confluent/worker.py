@@ -82,7 +82,7 @@ class Intake(Inbox):
 
 
 class _Waiting(deque[tuple[Entry, float]]):
-    """The records that wait for a topic, in their order, each with the time when it is late."""
+    """The records that wait for a topic, in their order, each with the time when it came."""
 
     task: asyncio.Future[Any]
     """Done once none of them waits any more."""
@@ -101,6 +101,7 @@ class RecordPump(Pump):
         self._begins = settings.config.transactional_id is None
         """True: a batch begins on a short way. In a transaction the long way checks for each batch
         that no record has failed."""
+        self._timeout = settings.config.delivery_timeout_ms / 1000
         self._topics: dict[str, _Waiting] = {}
         """The records that wait for their topic."""
         self._in_a_hurry = 0
@@ -151,14 +152,15 @@ class RecordPump(Pump):
         """Fail the records that wait for their topics; None: their transaction is aborted."""
         error = error or TransactionAbortedError("the transaction was aborted")
         waiting, self._topics = self._topics, {}
-        for entry in _taken(waiting.values()):
+        for entry, _ in _taken(waiting.values()):
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
     def rest(self) -> Iterator[Entry | Marker]:
         """Take everything that remains, at the end."""
         waiting, self._topics = self._topics, {}
-        yield from _taken(waiting.values())
+        for entry, _ in _taken(waiting.values()):
+            yield entry
         yield from super().rest()
 
     def _put(self, chunk: Chunk, most: int) -> None:
@@ -174,8 +176,8 @@ class RecordPump(Pump):
                 self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
         self._flush()
 
-    def _put_one(self, entry: Entry, thread: Thread) -> None:
-        """Put a record into a batch, or let it wait."""
+    def _put_one(self, entry: Entry, thread: Thread, sent: float | None = None) -> None:
+        """Put a record into a batch, or let it wait; ``sent``: when it came, if it has waited."""
         record, topic, value, key, partition, headers, timestamp, sent_ns = entry
         accumulator, pipeline = self._core.engine.accumulator, self._core.pipeline
         if topic in self._topics or not accumulator.knows(topic):
@@ -191,7 +193,7 @@ class RecordPump(Pump):
                 raise InvalidPartitionError(
                     f"{topic}: partition {partition} does not exist, the topic has {count}"
                 )
-            if self._begins and headers is None:
+            if self._begins and headers is None and sent is None:
                 now_ms = sent_ns // 1_000_000 if timestamp is None else timestamp
                 now = self._core.engine.clock()
                 serialized = SerializedRecord(
@@ -206,6 +208,7 @@ class RecordPump(Pump):
                 over_capacity=True,
                 caller=thread,
                 sent_ns=sent_ns,
+                sent=sent,
             )
         except Exception as error:
             record.set_exception(error)
@@ -220,8 +223,7 @@ class RecordPump(Pump):
             waiting = self._topics[topic] = _Waiting()
             waiting.task = asyncio.get_running_loop().create_future()
             self._core.engine.tasks.start(self._follow(topic, waiting), f"confluent-topic-{topic}")
-        late_at = self._core.engine.clock() + self._settings.config.delivery_timeout_ms / 1000
-        waiting.append((entry, late_at))
+        waiting.append((entry, self._core.engine.clock()))
 
     async def _follow(self, topic: str, waiting: _Waiting) -> None:
         try:
@@ -234,7 +236,7 @@ class RecordPump(Pump):
         engine = self._core.engine
         unknown_since = engine.clock()
         while self._topics.get(topic) is waiting and waiting:
-            _, first_late = waiting[0]
+            first_late = waiting[0][1] + self._timeout
             decided = unknown_since + self._settings.unknown_topic_seconds
             left = max(0.0, min(first_late, decided) - engine.clock())
             try:
@@ -266,30 +268,30 @@ class RecordPump(Pump):
 
     def _release(self, topic: str) -> None:
         """Put the records of a topic that is known now into batches."""
-        for entry in _taken([self._topics.pop(topic)]):
-            self._put_one(entry, EVERY_THREAD)
+        for entry, sent in _taken([self._topics.pop(topic)]):
+            self._put_one(entry, EVERY_THREAD, sent)
         self._flush()
 
     def _fail_waiting(self, topic: str, waiting: _Waiting, error: ProducerError) -> None:
         if self._topics.get(topic) is waiting:
             del self._topics[topic]
-        for entry in _taken([waiting]):
+        for entry, _ in _taken([waiting]):
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
     def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
         now, error = self._core.engine.clock(), DeliveryTimeoutError(f"{topic}: {cause}")
-        while waiting and waiting[0][1] <= now:
+        while waiting and waiting[0][1] + self._timeout <= now:
             entry, _ = waiting.popleft()
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
 
-def _taken(queues: Iterable[_Waiting]) -> Iterator[Entry]:
+def _taken(queues: Iterable[_Waiting]) -> Iterator[tuple[Entry, float]]:
     """The records, each of which waits no more: whoever still has the queue finds it empty."""
     for waiting in queues:
         while waiting:
-            yield waiting.popleft()[0]
+            yield waiting.popleft()
 
 
 def _read(flushed: asyncio.Future[Any]) -> None:

@@ -218,6 +218,8 @@ class TakenRecord:
     is_unserialized = False
     """True: key and value are copies, because a serializer is not prepared."""
     error: Exception | None = None
+    sent: float | None = None
+    """The clock's time of its ``send()``, if it has waited since then."""
 
     def __init__(self, fields: RecordFields) -> None:
         self.fields: tuple[Any, Any, Any, Any, Any, Any] = fields
@@ -252,10 +254,11 @@ class SendPipeline:
         clock: Callable[[], float],
         wall_clock_ns: Callable[[], int],
     ) -> None:
-        routes, pending = accumulator.routes, accumulator.pending
+        routes, pending, batches = accumulator.routes, accumulator.pending, accumulator.batches
         self._accumulator = accumulator
         self._append = accumulator.append
         self._withdraw = pending.withdraw
+        self._date_back = batches.date_back
         self._known_topics = routes.topics
         self._transactions = transactions
         self._hooks = hooks
@@ -345,16 +348,19 @@ class SendPipeline:
         over_capacity: bool = False,
         caller: object = None,
         sent_ns: int | None = None,
+        sent: float | None = None,
     ) -> None:
         """Send a record; ``token`` gets its outcome.
 
         ``over_capacity``: the record is not refused for lack of room, because its caller waits for
         room before the next one. ``caller``: the thread that waits then; None: the present task.
-        ``sent_ns``: the wall clock's time of the ``send()``; None: now.
+        ``sent_ns``: the wall clock's time of the ``send()``; None: now. ``sent``: the same by the
+        clock of deadlines.
         """
         if self._transactions is not None:
             self._transactions.check_open()
         taken = TakenRecord(fields)
+        taken.sent = sent
         try:
             self.take(taken)
             if sent_ns is None:
@@ -422,8 +428,12 @@ class SendPipeline:
         ):
             record = self._serialized(taken, token, sent_ns)
             now = self._clock()
-            if self._append(record, now) is None:
+            builder, sent = self._append(record, now), taken.sent
+            if builder is None:
+                now = now if sent is None else sent
                 self.enqueue(record, now, caller, over_capacity=over_capacity)
+            elif sent is not None:
+                self._date_back(builder.owner.queue[-1], sent)
             return
         topic, _, _, partition, *_ = taken.fields
         unserialized = preparation.serializer_of(

@@ -27,6 +27,7 @@ from aioproducer.compat.confluent import (
 from aioproducer.compat.confluent.producer import KeySerializationError, StringSerializer
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import read_topic
+from tests.support.waiting import until
 
 PRODUCE = 0
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -580,6 +581,46 @@ async def test_a_commit_waits_for_records_of_a_topic_that_is_not_known_yet() -> 
             cluster.set_topic_error("late", 0)
             await producer.commit_transaction(10)
             assert future.done()
+            assert (await future).offset() == 0
+
+
+@pytest.mark.parametrize("ways", [{}, {"headers": {"a": "b"}}, {"transactional": True}])
+@pytest.mark.parametrize("has_memory", [True, False])
+async def test_the_time_of_a_record_begins_with_its_produce(
+    monkeypatch: pytest.MonkeyPatch, ways: dict[str, Any], has_memory: bool
+) -> None:
+    """It has waited for its topic; with a transaction it must not outlast that."""
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        transactional = ways.get("transactional", False)
+        options = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "linger.ms": 20_000,
+            "transactional.id": "tx" if transactional else None,
+        }
+        async with AIOProducer(options) as producer:
+            await producer.list_topics()
+            if transactional:
+                await producer.init_transactions()
+                await producer.begin_transaction()
+            if not has_memory:
+                monkeypatch.setattr(producer._core.pipeline, "_append", lambda *_: None)
+            engine = producer._core.engine
+            before = engine.clock()
+            future = await producer.produce("late", "x", headers=ways.get("headers"))
+            after = engine.clock()
+            await asyncio.sleep(0.3)
+            cluster.set_broker_rtt(1, 300)  # so a batch is seen before its response
+            cluster.set_topic_error("late", 0)
+            batches = engine.accumulator.batches
+            await until(lambda: len(batches))
+            [batch] = batches
+            assert before - 0.001 < batches.sent_since(batch) < after + 0.001
+            assert batches.next_expiry == batch.deadline
+            if transactional:
+                await producer.commit_transaction(10)
+            else:
+                await producer.flush()
             assert (await future).offset() == 0
 
 
