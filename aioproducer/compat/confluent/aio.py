@@ -206,7 +206,9 @@ class AIOProducer:
     ) -> asyncio.Future[Any]:
         """Put a record into a batch; returns a future, whose result is its :class:`Message`.
 
-        The call waits for memory. Unlike in confluent-kafka, headers are sent.
+        The call waits for memory. Unlike in confluent-kafka, headers are sent. If as many records
+        as the queue may hold wait for topics that are not known yet, the next one fails with
+        ``_QUEUE_FULL``.
 
         Raises:
             TypeError: an argument is of a wrong type.

@@ -24,6 +24,7 @@ __all__ = [
     "NoTokenError",
     "PurgedError",
     "PurgedInFlightError",
+    "QueueFullError",
     "UnknownTopicError",
     "api_error",
     "broker_error",
@@ -397,6 +398,10 @@ class PurgedInFlightError(ours.ProducerError):
     may_have_been_written = True
 
 
+class QueueFullError(ours.ProducerError):
+    """As many records as the queue may hold wait already; this one was not sent."""
+
+
 class UnknownTopicError(ours.ProducerError):
     """The brokers say that the topic does not exist, and have not created it."""
 
@@ -416,6 +421,7 @@ _CODES: Final[dict[type[ours.ProducerError], int]] = {
     ours.NetworkError: KafkaError._TRANSPORT,
     ours.ProducerTimeoutError: KafkaError._TIMED_OUT,
     ours.ProtocolError: KafkaError._BAD_MSG,
+    QueueFullError: KafkaError._QUEUE_FULL,
     ours.RecordTooLargeError: KafkaError.MSG_SIZE_TOO_LARGE,
     ours.SslAuthenticationError: KafkaError._SSL,
     ours.TransactionAbortedError: KafkaError._PURGE_QUEUE,

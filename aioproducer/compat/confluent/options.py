@@ -141,6 +141,8 @@ logger = plain_logger("aioproducer.compat.confluent")
 
 _MAX_MESSAGES: Final = 100_000
 _MAX_KBYTES: Final = 1_048_576
+_NO_LIMIT: Final = 2**31 - 1
+"""The number of messages in place of 0, which librdkafka takes for no limit."""
 _UNKNOWN_TOPIC_MS: Final = 30_000
 _MAX_REQUEST_SIZE: Final = 1_000_000
 _PER_RECORD: Final = 1024
@@ -328,7 +330,7 @@ def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings
     _drop(given)
     callbacks = {each: _callback(given, each) for each in ("error_cb", "stats_cb", "throttle_cb")}
     on_delivery = _callback(given, "on_delivery")
-    max_messages = _number(given, "queue.buffering.max.messages", _MAX_MESSAGES)
+    max_messages = _number(given, "queue.buffering.max.messages", _MAX_MESSAGES) or _NO_LIMIT
     max_bytes = _number(given, "queue.buffering.max.kbytes", _MAX_KBYTES) * 1024
     unknown_topic_ms = _number(given, "topic.metadata.propagation.max.ms", _UNKNOWN_TOPIC_MS)
     statistics_ms = _number(given, "statistics.interval.ms", 0)

@@ -16,7 +16,12 @@ from threading import Thread
 from typing import Any, Final
 
 from aioproducer.compat.confluent.cluster_metadata import describe
-from aioproducer.compat.confluent.errors import PurgedError, PurgedInFlightError, UnknownTopicError
+from aioproducer.compat.confluent.errors import (
+    PurgedError,
+    PurgedInFlightError,
+    QueueFullError,
+    UnknownTopicError,
+)
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
@@ -104,6 +109,10 @@ class RecordPump(Pump):
         self._timeout = settings.config.delivery_timeout_ms / 1000
         self._topics: dict[str, _Waiting] = {}
         """The records that wait for their topic."""
+        self.waiting = 0
+        """The number of them."""
+        self._waiting_bytes = 0
+        """The bytes of their keys and values."""
         self._in_a_hurry = 0
         """The number of callers that flush."""
 
@@ -128,11 +137,6 @@ class RecordPump(Pump):
         self._core.engine.purge(queued, sent)
         self._outbox.publish()
 
-    @property
-    def waiting(self) -> int:
-        """The number of records that wait for their topics."""
-        return sum(map(len, self._topics.values()))
-
     def awaits(self, topic: str) -> bool:
         """True if records wait for ``topic``, so that later ones have to wait as well."""
         return topic in self._topics
@@ -152,14 +156,14 @@ class RecordPump(Pump):
         """Fail the records that wait for their topics; None: their transaction is aborted."""
         error = error or TransactionAbortedError("the transaction was aborted")
         waiting, self._topics = self._topics, {}
-        for entry, _ in _taken(waiting.values()):
+        for entry, _ in self._taken(waiting.values()):
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
     def rest(self) -> Iterator[Entry | Marker]:
         """Take everything that remains, at the end."""
         waiting, self._topics = self._topics, {}
-        for entry, _ in _taken(waiting.values()):
+        for entry, _ in self._taken(waiting.values()):
             yield entry
         yield from super().rest()
 
@@ -180,10 +184,10 @@ class RecordPump(Pump):
         """Put a record into a batch, or let it wait; ``sent``: when it came, if it has waited."""
         record, topic, value, key, partition, headers, timestamp, sent_ns = entry
         accumulator, pipeline = self._core.engine.accumulator, self._core.pipeline
-        if topic in self._topics or not accumulator.knows(topic):
-            self._await_topic(entry)
-            return
         try:
+            if topic in self._topics or not accumulator.knows(topic):
+                self._await_topic(entry)
+                return
             count = len(self._core.routes.topics[topic].partitions)
             if partition == LATER:
                 partition = self._choose(key, count)
@@ -217,13 +221,18 @@ class RecordPump(Pump):
     # --- unknown topics ------------------------------------------------------------------------
 
     def _await_topic(self, entry: Entry) -> None:
-        topic = entry[1]
+        topic, size = entry[1], _size(entry)
+        most, most_bytes = self._settings.max_messages, self._settings.max_bytes
+        if self.waiting >= most or self._waiting_bytes + size > most_bytes:
+            raise QueueFullError(f"{topic}: too many records wait for unknown topics already")
         waiting = self._topics.get(topic)
         if waiting is None:
             waiting = self._topics[topic] = _Waiting()
             waiting.task = asyncio.get_running_loop().create_future()
             self._core.engine.tasks.start(self._follow(topic, waiting), f"confluent-topic-{topic}")
         waiting.append((entry, self._core.engine.clock()))
+        self.waiting += 1
+        self._waiting_bytes += size
 
     async def _follow(self, topic: str, waiting: _Waiting) -> None:
         try:
@@ -268,30 +277,41 @@ class RecordPump(Pump):
 
     def _release(self, topic: str) -> None:
         """Put the records of a topic that is known now into batches."""
-        for entry, sent in _taken([self._topics.pop(topic)]):
+        for entry, sent in self._taken([self._topics.pop(topic)]):
             self._put_one(entry, EVERY_THREAD, sent)
         self._flush()
 
     def _fail_waiting(self, topic: str, waiting: _Waiting, error: ProducerError) -> None:
         if self._topics.get(topic) is waiting:
             del self._topics[topic]
-        for entry, _ in _taken([waiting]):
+        for entry, _ in self._taken([waiting]):
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
     def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
         now, error = self._core.engine.clock(), DeliveryTimeoutError(f"{topic}: {cause}")
         while waiting and waiting[0][1] + self._timeout <= now:
-            entry, _ = waiting.popleft()
+            entry, _ = self._take(waiting)
             entry[0].set_exception(error)
             self._core.record_failed(error)
 
+    def _taken(self, queues: Iterable[_Waiting]) -> Iterator[tuple[Entry, float]]:
+        """The records, each of which waits no more: whoever still has the queue finds it empty."""
+        for waiting in queues:
+            while waiting:
+                yield self._take(waiting)
 
-def _taken(queues: Iterable[_Waiting]) -> Iterator[tuple[Entry, float]]:
-    """The records, each of which waits no more: whoever still has the queue finds it empty."""
-    for waiting in queues:
-        while waiting:
-            yield waiting.popleft()
+    def _take(self, waiting: _Waiting) -> tuple[Entry, float]:
+        first = waiting.popleft()
+        self.waiting -= 1
+        self._waiting_bytes -= _size(first[0])
+        return first
+
+
+def _size(entry: Entry) -> int:
+    """The bytes of key and value."""
+    _, _, value, key, *_ = entry
+    return len(value or b"") + len(key or b"")
 
 
 def _read(flushed: asyncio.Future[Any]) -> None:

@@ -584,6 +584,36 @@ async def test_a_commit_waits_for_records_of_a_topic_that_is_not_known_yet() -> 
             assert (await future).offset() == 0
 
 
+@pytest.mark.parametrize(
+    "limit", [{"queue.buffering.max.messages": 10}, {"queue.buffering.max.kbytes": 1}]
+)
+@pytest.mark.parametrize("how", ["purged", "late", "known"])
+async def test_a_queue_of_records_that_wait_for_their_topics_is_full(
+    limit: dict[str, int], how: str
+) -> None:
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        options: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, **limit}
+        if how == "late":
+            options["message.timeout.ms"] = 300
+        async with AIOProducer(options) as producer:
+            for _ in range(2):  # the second time there is room again
+                futures = [await producer.produce("late", b"x" * 99, key=b"k") for _ in range(12)]
+                assert len(producer) == 10
+                for full in futures[10:]:
+                    with pytest.raises(KafkaException) as raised:
+                        await full
+                    assert raised.value.args[0] == KafkaError._QUEUE_FULL
+                if how == "purged":
+                    await producer.purge()
+                elif how == "known":
+                    cluster.set_topic_error("late", 0)
+                    await asyncio.gather(*futures[:10])
+                    break
+                await asyncio.wait(futures)
+                assert len(producer) == 0
+
+
 @pytest.mark.parametrize("ways", [{}, {"headers": {"a": "b"}}, {"transactional": True}])
 @pytest.mark.parametrize("has_memory", [True, False])
 async def test_the_time_of_a_record_begins_with_its_produce(

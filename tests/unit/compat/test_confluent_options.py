@@ -121,6 +121,18 @@ def test_a_record_may_have_less_time_than_the_default_linger() -> None:
     assert (config.delivery_timeout_ms, config.linger_ms) == (5, 4)
 
 
+def test_no_records_in_the_queue_mean_no_limit() -> None:
+    """librdkafka: "A value of 0 disables this limit"."""
+    assert settings_of({"queue.buffering.max.messages": 0}).max_messages == 2**31 - 1
+    kinds: list[Any] = [theirs.Producer, Producer]
+    for kind in kinds:
+        producer = kind({"queue.buffering.max.messages": 0})
+        producer.produce("t", "x")
+        producer.purge()
+        assert producer.flush(10) == 0
+        producer.close()
+
+
 def test_there_is_no_producer_without_a_configuration() -> None:
     wrong: list[tuple[Any, ...]] = [(), ("x",), ({}, {})]
     for arguments in wrong:

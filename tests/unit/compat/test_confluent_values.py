@@ -11,7 +11,13 @@ import pytest
 
 from aioproducer import errors
 from aioproducer.compat import confluent as ours
-from aioproducer.compat.confluent.errors import CODES, api_error, broker_error, record_error
+from aioproducer.compat.confluent.errors import (
+    CODES,
+    QueueFullError,
+    api_error,
+    broker_error,
+    record_error,
+)
 from aioproducer.compat.confluent.transactions import group_of
 from aioproducer.model import ConsumerGroupMetadata
 
@@ -65,6 +71,7 @@ def test_errors_compare_by_their_codes() -> None:
         (errors.BrokerConnectionError("down"), "_TRANSPORT"),
         (errors.ProducerClosedError("closed"), "_DESTROY"),
         (errors.TransactionAbortedError("gone"), "_PURGE_QUEUE"),
+        (QueueFullError("full"), "_QUEUE_FULL"),
     ],
 )
 def test_a_report_has_librdkafkas_code_and_text(error: errors.ProducerError, code: str) -> None:
