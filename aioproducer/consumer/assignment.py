@@ -480,7 +480,7 @@ class Assignment:
             pass
 
     def tell(self, error: ProducerError) -> None:
-        """Raise ``error`` in the next read, once: it may be mended meanwhile."""
+        """Raise ``error`` in a next read, once: it may be mended meanwhile."""
         self._source.fetcher.tell(error)
 
     # --- held --------------------------------------------------------------------------------

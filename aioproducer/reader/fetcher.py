@@ -147,8 +147,8 @@ class Fetcher:
             settings.lookup_timeout,
         )
         self._failure: ProducerError | None = None
-        self._told: ProducerError | None = None
-        """The error that the next read raises."""
+        self._told: dict[str, ProducerError] = {}
+        """The errors that the next reads raise, by their texts."""
         self.is_finished = False
         """True: nothing is handed out any more."""
         self._ends = False
@@ -178,9 +178,8 @@ class Fetcher:
         Raises the error of a partition, which is tried again afterwards.
         """
         while not self.is_finished:
-            if (told := self._told) is not None:
-                self._told = None
-                raise told
+            if self._told:
+                raise self._told.pop(next(iter(self._told)))
             self.on_take()
             found = self.read_ahead.take(choice)
             if found is not None:
@@ -225,8 +224,8 @@ class Fetcher:
         self._arrived.set()
 
     def tell(self, error: ProducerError) -> None:
-        """Raise ``error`` in the next read, once."""
-        self._told = error
+        """Raise ``error`` in the next read, once. If there are several, each read raises one."""
+        self._told[str(error)] = error
         self._arrived.set()
 
     def seek(self, where: TopicPartition, offset: int, *, in_log: bool = True) -> None:

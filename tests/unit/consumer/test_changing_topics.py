@@ -771,28 +771,54 @@ def test_a_topic_that_is_created_again_can_be_read_after_a_seek(protocol: str, g
 # --- not permitted -----------------------------------------------------------------------------
 
 
+def refuse(monkeypatch: pytest.MonkeyPatch, *names: str) -> set[str]:
+    """Brokers describe none of these topics, as long as their names are in the result."""
+    describe, secret = ClusterClient.describe, set(names)
+
+    async def described(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        found = await describe(client, topics, timeout)
+        refused = {
+            name: found.topics[name]._replace(error_code=29, partitions=())
+            for name in secret & found.topics.keys()
+        }
+        return found._replace(topics={**found.topics, **refused})
+
+    monkeypatch.setattr(ClusterClient, "describe", described)
+    return secret
+
+
+def test_each_topic_that_is_not_permitted_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse(monkeypatch, "hidden", "secret")
+
+    async def life(world: SimulatedWorld) -> None:
+        for name in ("hidden", "secret"):
+            world.cluster.create_topic(name, 1)
+        topics = "orders", "hidden", "secret"
+        async with consumer(world, topics=topics, group_protocol="classic") as reader:
+            told = []
+            for _ in range(2):
+                with pytest.raises(TopicAuthorizationFailedError) as raised:
+                    await anext(aiter(reader))
+                told.append(str(raised.value))
+            named = [name for name in ("hidden", "secret") if repr(name) in " ".join(told)]
+            assert named == ["hidden", "secret"]
+
+    live(life)
+
+
 @each_protocol
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_a_topic_that_is_not_permitted_is_an_error_of_reads_until_it_is(
     protocol: str, reset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The coordinator of KIP-848 refuses the member, and brokers do not describe the topic."""
-    describe = ClusterClient.describe
-    is_permitted = False
-
-    async def described(
-        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
-    ) -> ClusterDescription:
-        found = await describe(client, topics, timeout)
-        if is_permitted or "secret" not in found.topics:
-            return found
-        refused = found.topics["secret"]._replace(error_code=29, partitions=())
-        return found._replace(topics={**found.topics, "secret": refused})
-
-    monkeypatch.setattr(ClusterClient, "describe", described)
+    secret = refuse(monkeypatch, "secret")
 
     async def life(world: SimulatedWorld) -> None:
-        nonlocal is_permitted
         world.cluster.create_topic("secret", 1)
         found: list[ConsumerRecord] = []
         errors: list[Exception] = []
@@ -823,7 +849,7 @@ def test_a_topic_that_is_not_permitted_is_an_error_of_reads_until_it_is(
             assert len(places(found, "orders")) == 10
             assert 1 < len(errors) < 100
             assert "needs the DESCRIBE permission" in str(errors[0])
-            is_permitted = True
+            secret.clear()
             await asyncio.sleep(20)
             await write(world, "secret", 0, 10)
             await asyncio.sleep(20)
