@@ -18,6 +18,7 @@ from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import IllegalStateError, KafkaError, ProducerError
 from aioproducer.errors.broker import error_about
 from aioproducer.foundation import tuning
+from aioproducer.foundation.backoff import ExponentialBackoff
 
 __all__ = [
     "MetricGroup",
@@ -229,7 +230,7 @@ TERMINATION_SECONDS: Final = 1.0
 """The longest that the last push holds up ``close()``, as in librdkafka."""
 
 _JITTER: Final = (0.5, 1.5)
-"""The bounds of the factor by which the first push of a subscription is early or late."""
+"""The bounds of the factor by which the first push of a subscription is early or late (KIP-714)."""
 
 
 class TelemetryState(Enum):
@@ -312,6 +313,7 @@ class TelemetryStates:
 
     def __init__(self, random: Random) -> None:
         self._random = random
+        self._backoff = ExponentialBackoff(tuning.TELEMETRY_FIRST_RETRY, DEFAULT_INTERVAL, random)
         self._closing = False
         self._losses = 0
         """The lost requests for the subscription, one after another."""
@@ -433,9 +435,9 @@ class TelemetryStates:
         """The connection has ended before the response."""
         match self.state:
             case State.SUBSCRIPTION_IN_PROGRESS:
-                pause = min(tuning.TELEMETRY_FIRST_RETRY * 2**self._losses, DEFAULT_INTERVAL)
-                self._losses = min(self._losses + 1, 16)
-                self._move(State.SUBSCRIPTION_NEEDED, now + pause * self._random.uniform(*_JITTER))
+                self._losses += 1
+                pause = self._backoff.delay(self._losses)
+                self._move(State.SUBSCRIPTION_NEEDED, now + pause)
             case State.PUSH_IN_PROGRESS if self._closing:
                 self._move(State.TERMINATING_PUSH_NEEDED, now)
             case State.PUSH_IN_PROGRESS:

@@ -98,13 +98,20 @@ def test_a_caller_that_waits_for_the_id_shortens_the_pause() -> None:
     assert states.due > NOW
 
 
+class Luck(Random):
+    """Draws one number."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self._number = number
+
+    def random(self) -> float:
+        return self._number
+
+
 @pytest.mark.parametrize(("luck", "factor"), [(0.0, 0.5), (0.5, 1.0), (0.999, 1.499)])
 def test_the_first_push_is_early_or_late(luck: float, factor: float) -> None:
-    class Luck(Random):
-        def random(self) -> float:
-            return luck
-
-    states = asking(Luck())
+    states = asking(Luck(luck))
     states.subscribed(response(), NOW)
     assert states.state is State.PUSH_NEEDED
     assert states.due == pytest.approx(NOW + INTERVAL * factor)
@@ -155,6 +162,13 @@ def test_a_lost_request_is_repeated_later_and_later() -> None:
     states.asked()
     states.lost(NOW)
     assert states.due == NOW + 1
+
+
+@pytest.mark.parametrize(("luck", "pause"), [(0.0, 0.8), (0.5, 1.0), (0.999, 1.1996)])
+def test_clients_repeat_a_lost_request_at_different_times(luck: float, pause: float) -> None:
+    states = asking(Luck(luck))
+    states.lost(NOW)
+    assert states.due == pytest.approx(NOW + pause)
 
 
 @pytest.mark.parametrize(
