@@ -27,6 +27,7 @@ __all__ = [
     "OF_CONSUMERS",
     "ROWS",
     "SECURITY_ROWS",
+    "TUNING_ROWS",
     "OauthCallback",
     "Row",
     "hidden_librdkafka",
@@ -230,14 +231,9 @@ CONNECTION_ROWS: Final = (
     mapped("client.id"),
     mapped("enable.metrics.push", convert=_flag),
     mapped("client.rack", note="set partitioner_rack_aware as well"),
-    refused("client.software.name client.software.version", _NO_EFFECT),
-    refused("builtin.features", "omit it: codecs and mechanisms are Python packages"),
     refused("plugin.library.paths", "omit it: there are no C plugins"),
     replaced("interceptors", "interceptor_classes"),
     refused("opaque", "keep your own context: send() returns a future"),
-    refused("internal.termination.signal", _NO_EFFECT, harmless=("0",)),
-    refused("enable.random.seed", _NO_EFFECT, harmless=_TRUE),
-    refused("enabled_events", _NO_EFFECT, harmless=("0",)),
     refused("default_topic_conf", "omit it: pass topic options with the others"),
     refused("default.topic.config", "use a dict; its options are used like the others"),
     refused("test.mock.num.brokers test.mock.broker.rtt", "use aioproducer.testing.MockCluster"),
@@ -272,23 +268,6 @@ CONNECTION_ROWS: Final = (
         note="reconnect_backoff_max_ms is then 10,000, as in librdkafka, unless you set it too",
     ),
     mapped("reconnect.backoff.max.ms"),
-    refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20%"),
-    refused("socket.blocking.max.ms", _NO_EFFECT),
-    refused("socket.keepalive.enable", "omit it: it is always on", harmless=_TRUE),
-    refused("socket.nagle.disable", "omit it: TCP_NODELAY is always set", harmless=_TRUE),
-    refused("socket.max.fails", "omit it: a single timeout ends the connection", harmless=("1",)),
-    refused("broker.address.ttl", "omit it: each attempt resolves the name again"),
-    refused(
-        "broker.address.family",
-        "omit it: every address of a name is tried in turn",
-        harmless=("any",),
-    ),
-    refused("enable.sparse.connections", "omit it: this is always so", harmless=_TRUE),
-    refused("api.version.request", _OLD_BROKERS, harmless=_TRUE),
-    replaced("api.version.request.timeout.ms", "socket_connection_setup_timeout_ms"),
-    refused("api.version.fallback.ms", _OLD_BROKERS, harmless=("0",)),
-    refused("broker.version.fallback", _OLD_BROKERS),
-    refused("receive.message.max.bytes", "omit it: the limits are built in"),
     # --- metadata
     mapped(
         "topic.metadata.refresh.interval.ms",
@@ -302,25 +281,18 @@ CONNECTION_ROWS: Final = (
     ),
     mapped("metadata.recovery.strategy"),
     mapped("metadata.recovery.rebootstrap.trigger.ms"),
-    replaced("topic.metadata.refresh.fast.interval.ms", "retry_backoff_ms"),
-    refused("topic.metadata.refresh.fast.cnt", _NO_EFFECT),
-    refused("topic.metadata.refresh.sparse", "omit it: this is always so", harmless=_TRUE),
     replaced(
         "topic.metadata.propagation.max.ms",
         "max_block_ms",
         ", the time that a record waits for its topic",
     ),
-    refused("topic.blacklist", "omit it: only topics that you send to are requested"),
     refused(
         "allow.auto.create.topics",
         "omit it: the brokers' auto.create.topics.enable decides",
         harmless=_TRUE,
     ),
     # --- logging
-    refused("debug", "set the level: logging.getLogger('aioproducer').setLevel(logging.DEBUG)"),
     refused("logger log_cb", _LOGS),
-    refused("log_level", _LOGS),
-    refused("log.queue log.thread.name log.connection.close", _LOGS),
     refused("statistics.interval.ms", "call Producer.metrics() at any time", harmless=("0",)),
     refused("stats_cb", "call Producer.metrics() at any time"),
     refused("throttle_cb", "call Producer.metrics(): produce-throttle-time-avg and -max"),
@@ -342,8 +314,6 @@ CONNECTION_ROWS: Final = (
 )
 
 
-_SERIAL: Final = "omit it: records of a partition keep their order"
-
 DELIVERY_ROWS: Final = (
     mapped(
         "queue.buffering.max.ms linger.ms",
@@ -352,9 +322,6 @@ DELIVERY_ROWS: Final = (
         "whole milliseconds; adapts by default",
     ),
     mapped("batch.size", note="not set, it adapts"),
-    replaced(
-        "batch.num.messages", "batch_size", ", in bytes; 0 sends each record in its own batch"
-    ),
     mapped("queue.buffering.max.kbytes", "buffer_memory", _kibibytes, "times 1,024"),
     replaced(
         "queue.buffering.max.messages",
@@ -362,9 +329,7 @@ DELIVERY_ROWS: Final = (
         ", in bytes: the number of records is not limited here",
         harmless=("0",),
     ),
-    refused("queue.buffering.backpressure.threshold", "omit it: batches grow automatically"),
     mapped("message.max.bytes", "max_request_size"),
-    refused("message.copy.max.bytes", _NO_EFFECT),
     mapped("compression.codec compression.type", "compression_type", _codec),
     mapped(
         "compression.level",
@@ -399,21 +364,63 @@ DELIVERY_ROWS: Final = (
     refused(
         "enable.gapless.guarantee", "omit it: a transaction is all or nothing", harmless=_FALSE
     ),
-    refused("queuing.strategy", _SERIAL, harmless=("fifo",)),
-    refused("produce.offset.report", "omit it: every future gets its offset"),
     # --- partitions
     mapped(
         "partitioner",
         convert=_partitioner,
         note="by default 'consistent_random', as in librdkafka: the CRC-32 of the key",
     ),
-    refused(
-        "sticky.partitioning.linger.ms", "omit it: the sticky partition changes after a full batch"
-    ),
     # --- transactions
     mapped("transactional.id"),
     mapped("transaction.timeout.ms"),
 )
+
+
+_SERIAL: Final = "omit it: records of a partition keep their order"
+
+TUNING_ROWS: Final = (
+    refused("client.software.name client.software.version", _NO_EFFECT),
+    refused("builtin.features", "omit it: codecs and mechanisms are Python packages"),
+    refused("internal.termination.signal", _NO_EFFECT, harmless=("0",)),
+    refused("enable.random.seed", _NO_EFFECT, harmless=_TRUE),
+    refused("enabled_events", _NO_EFFECT, harmless=("0",)),
+    refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20%"),
+    refused("socket.blocking.max.ms", _NO_EFFECT),
+    refused("socket.keepalive.enable", "omit it: it is always on", harmless=_TRUE),
+    refused("socket.nagle.disable", "omit it: TCP_NODELAY is always set", harmless=_TRUE),
+    refused("socket.max.fails", "omit it: a single timeout ends the connection", harmless=("1",)),
+    refused("broker.address.ttl", "omit it: each attempt resolves the name again"),
+    refused(
+        "broker.address.family",
+        "omit it: every address of a name is tried in turn",
+        harmless=("any",),
+    ),
+    refused("enable.sparse.connections", "omit it: this is always so", harmless=_TRUE),
+    refused("api.version.request", _OLD_BROKERS, harmless=_TRUE),
+    replaced("api.version.request.timeout.ms", "socket_connection_setup_timeout_ms"),
+    refused("api.version.fallback.ms", _OLD_BROKERS, harmless=("0",)),
+    refused("broker.version.fallback", _OLD_BROKERS),
+    refused("receive.message.max.bytes", "omit it: the limits are built in"),
+    replaced("topic.metadata.refresh.fast.interval.ms", "retry_backoff_ms"),
+    refused("topic.metadata.refresh.fast.cnt", _NO_EFFECT),
+    refused("topic.metadata.refresh.sparse", "omit it: this is always so", harmless=_TRUE),
+    refused("topic.blacklist", "omit it: only topics that you send to are requested"),
+    refused("debug", "set the level: logging.getLogger('aioproducer').setLevel(logging.DEBUG)"),
+    refused("log_level", _LOGS),
+    refused("log.queue log.thread.name log.connection.close", _LOGS),
+    replaced(
+        "batch.num.messages", "batch_size", ", in bytes; 0 sends each record in its own batch"
+    ),
+    refused("queue.buffering.backpressure.threshold", "omit it: batches grow automatically"),
+    refused("message.copy.max.bytes", _NO_EFFECT),
+    refused("queuing.strategy", _SERIAL, harmless=("fifo",)),
+    refused("produce.offset.report", "omit it: every future gets its offset"),
+    refused(
+        "sticky.partitioning.linger.ms", "omit it: the sticky partition changes after a full batch"
+    ),
+)
+"""They tune librdkafka. Here they are refused, because nothing is ignored in silence;
+``compat.confluent`` drops them with a line in the log."""
 
 
 _CONTEXT: Final = "pass ssl_context, your own ssl.SSLContext"
@@ -543,7 +550,12 @@ SECURITY_ROWS: Final = (
 )
 
 
-ROWS: Final[tuple[Row, ...]] = (*CONNECTION_ROWS, *DELIVERY_ROWS, *SECURITY_ROWS)
+ROWS: Final[tuple[Row, ...]] = (
+    *CONNECTION_ROWS,
+    *DELIVERY_ROWS,
+    *SECURITY_ROWS,
+    *TUNING_ROWS,
+)
 
 BY_NAME: Final = {name: row for row in ROWS for name in row.names}
 """Aliases included."""

@@ -10,6 +10,7 @@ from aioproducer.config.librdkafka import (
     DELIVERY_ROWS,
     OF_CONSUMERS,
     SECURITY_ROWS,
+    TUNING_ROWS,
     Row,
 )
 
@@ -37,6 +38,7 @@ def _lines() -> Iterator[str]:
     yield "aioproducer does anyway."
     yield from ("", "| librdkafka | Instead |", "|---|---|")
     yield from (_refused(row) for _, rows in chapters for row in rows if not row.options)
+    yield from map(_refused, TUNING_ROWS)
     yield ""
     names = ", ".join(f"`{name}`" for name in sorted(OF_CONSUMERS))
     yield f"The options of consumers are refused, too: {names}."

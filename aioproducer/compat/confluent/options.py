@@ -16,6 +16,7 @@ from aioproducer.compat.confluent.partitions import CHOICES, Choice
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.config.librdkafka import (
     OF_CONSUMERS,
+    TUNING_ROWS,
     known_to_librdkafka,
     may_be_secret,
     text_of,
@@ -152,45 +153,8 @@ _OF_TLS: Final = ("ssl.", "ssl_", "enable.ssl.certificate.verification")
 """How the options begin that librdkafka does not look at without TLS."""
 _AUTHORITIES: Final = ("ssl.ca.location", "ssl.ca.pem")
 """The token endpoint is checked against them, whatever the connections to brokers use."""
-_WITHOUT_EFFECT: Final = frozenset(
-    {
-        "api.version.fallback.ms",
-        "api.version.request",
-        "api.version.request.timeout.ms",
-        "batch.num.messages",
-        "broker.address.family",
-        "broker.address.ttl",
-        "broker.version.fallback",
-        "builtin.features",
-        "client.software.name",
-        "client.software.version",
-        "debug",
-        "enable.random.seed",
-        "enable.sparse.connections",
-        "enabled_events",
-        "internal.termination.signal",
-        "log.connection.close",
-        "log.queue",
-        "log.thread.name",
-        "log_level",
-        "message.copy.max.bytes",
-        "produce.offset.report",
-        "queue.buffering.backpressure.threshold",
-        "queuing.strategy",
-        "receive.message.max.bytes",
-        "reconnect.backoff.jitter.ms",
-        "socket.blocking.max.ms",
-        "socket.keepalive.enable",
-        "socket.max.fails",
-        "socket.nagle.disable",
-        "sticky.partitioning.linger.ms",
-        "topic.blacklist",
-        "topic.metadata.refresh.fast.cnt",
-        "topic.metadata.refresh.fast.interval.ms",
-        "topic.metadata.refresh.sparse",
-    }
-)
-"""Options that tune librdkafka, and say nothing to this producer."""
+_WITHOUT_EFFECT: Final = frozenset(name for row in TUNING_ROWS for name in row.names)
+"""Options that say nothing to this producer."""
 _TOPIC_CONFIG: Final = "default.topic.config"
 _OWN: Final = frozenset(
     {

@@ -11,6 +11,7 @@ import pytest
 from aioproducer.compat.confluent import KafkaError, KafkaException, Producer
 from aioproducer.compat.confluent.options import settings_of
 from aioproducer.compat.confluent.partitions import consistent_random
+from aioproducer.config.librdkafka import TUNING_ROWS
 from aioproducer.foundation.secret import Secret
 
 
@@ -80,6 +81,11 @@ def test_tuning_and_options_of_consumers_are_dropped_with_one_line(
     settings_of({"socket.keepalive.enable": True, "group.id": "x", "debug": "all"})
     [line] = [each.getMessage() for each in caplog.records]
     assert line.endswith("without effect here: debug, group.id, socket.keepalive.enable")
+
+
+def test_every_option_that_tunes_librdkafka_is_dropped() -> None:
+    given = {name: "x" for row in TUNING_ROWS for name in row.names}
+    assert settings_of(given | {"client.id": "x"}).config == settings_of({"client.id": "x"}).config
 
 
 def test_a_fraction_of_a_millisecond_is_no_obstacle() -> None:
