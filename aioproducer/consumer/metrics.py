@@ -64,7 +64,7 @@ FETCH_METRICS: Final[tuple[Metric[Whole], ...]] = avg_max(
     "fetch-latency",
     "ms",
     "time from a fetch request to its response",
-    lambda whole: whole.client.request_latency,
+    lambda whole: whole.nodes.latency,
     MS_PER_SECOND,
 )
 

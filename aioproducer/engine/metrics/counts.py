@@ -126,8 +126,8 @@ class NodeStats(Stats):
     """bytes"""
     response_size: Summary
     """bytes"""
-    latency: Summary
-    """seconds; requests with records only: produce, or fetch"""
+    latency: LatencyHistogram
+    """one value per response to a request with records: produce, or fetch"""
     throttle_time: Summary
     """seconds; zeros count"""
 
@@ -145,8 +145,6 @@ class ClientStats(Stats):
     """one value per record that waited"""
     queue_time: LatencyHistogram
     """one value per batch sent"""
-    request_latency: LatencyHistogram
-    """one value per response to a request with records: produce, or fetch"""
     broker_time: LatencyHistogram
     """one value per produce response, if the round-trip time is known"""
     records_per_request: Summary

@@ -280,7 +280,7 @@ _LATENCIES: Final[tuple[Metric[Whole], ...]] = (
     *percentiles(
         "request-latency",
         "time from a produce request to its response",
-        lambda whole: whole.client.request_latency,
+        lambda whole: whole.nodes.latency,
     ),
     *times(
         "broker-time",

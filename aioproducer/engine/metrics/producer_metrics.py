@@ -184,19 +184,17 @@ class ProducerMetrics:
         """
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        client, stats = counts.client, counts.nodes.by_key[node_id]
+        stats = counts.nodes.by_key[node_id]
         response_size: Summary = stats.response_size
         response_size.add(size)
         if throttle_time is not None:
             throttle_times: Summary = stats.throttle_time
             throttle_times.add(throttle_time)
         if latency is not None:
-            node_latency: Summary = stats.latency
-            node_latency.add(latency)
-            request_latency: Summary = client.request_latency
+            request_latency: Summary = stats.latency
             request_latency.add(latency)
             if round_trip is not None:
-                broker_time: Summary = client.broker_time
+                broker_time: Summary = counts.client.broker_time
                 broker_time.add(latency - round_trip)
 
     def connection_opened(self, now: float) -> None:
@@ -229,12 +227,13 @@ class ProducerMetrics:
 
     def latencies(self, now: float) -> Latencies:
         """The times since the start; the histograms are the caller's."""
-        client = self._windows.read(now).ever.client
+        ever = self._windows.read(now).ever
+        client = ever.client
         return Latencies(
             record=client.record_latency,
             wait=client.record_wait,
             queue=client.queue_time,
-            request=client.request_latency,
+            request=ever.nodes.whole().latency,
             broker=client.broker_time,
         )
 
