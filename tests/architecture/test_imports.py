@@ -100,14 +100,6 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             assert f"    {name}\n" in listed, f"{room}/{module}.py"
 
 
-@pytest.mark.parametrize("folder", ["engine", "foundation"])
-def test_the_docstring_of_a_folder_is_the_table_of_its_rooms(folder: str) -> None:
-    text = (PACKAGE / folder / "__init__.py").read_text("utf-8")
-    listed = re.findall(r"^    (\w+) ", text, re.M)
-    rooms = {path.name.partition(".")[0] for path in (PACKAGE / folder).iterdir()}
-    assert {*listed} == {each for each in rooms if not each.startswith("_")}
-
-
 def imported(path: Path) -> set[str]:
     """The modules that a file imports anywhere, also inside functions and type checks."""
     found = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 from pathlib import Path
@@ -16,7 +17,7 @@ FILE: Final = re.compile(r"(?<![\w/.])((?:[a-z_]+/)*[a-zA-Z_]+\.py)\b")
 ARCHITECTURE: Final = DOCS / "explanation" / "architecture.md"
 MAPS: Final = (ROOT / "CONTRIBUTING.md", ARCHITECTURE)
 SOURCES: Final = ("aioproducer", "benchmarks", "docs", "examples", "tests")
-SCREEN: Final = 60
+SCREEN: Final = 45
 """The lines of a listing that a reader takes in at once."""
 
 
@@ -110,18 +111,13 @@ def test_the_path_of_a_record_fits_on_a_screen() -> None:
 
 
 def _map_of_rooms(folder: str) -> list[str]:
-    """The rooms in their order: those of the package, or the indented ones below a folder."""
+    """The rooms in their order: those of the package on the map, those of a folder in its head."""
+    if folder:
+        head = ast.get_docstring(ast.parse((PACKAGE / folder / "__init__.py").read_text("utf-8")))
+        return re.findall(r"^    (\w+)  ", head or "", re.M)
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     section = text.partition("<!-- packages:begin -->")[2].partition("<!-- packages:end -->")[0]
-    rooms: dict[str, list[str]] = {"": []}
-    for line in section.strip().splitlines()[1:-1]:
-        room = line.split()[0]
-        if line.startswith(" "):
-            rooms.setdefault(rooms[""][-1], []).append(room)
-        else:
-            rooms[""].append(room)
-    assert list(rooms) == ["", "engine", "foundation"]
-    return rooms[folder]
+    return [line.split()[0] for line in section.strip().splitlines()[1:-1]]
 
 
 def _layers(contract: str) -> list[set[str]]:
