@@ -203,6 +203,24 @@ async def test_a_consumer_that_did_not_start_has_no_transactional_id() -> None:
     assert (others, ids.take()) == (("billing-1", 0), ("billing-1-1", 1))
 
 
+async def test_a_transactional_id_is_given_back_once_its_producer_has_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids, others = TransactionalIds("billing-1"), []
+    stop = AIOKafkaProducer.stop
+
+    async def stop_slowly(producer: AIOKafkaProducer) -> None:
+        others.append(ids.take())
+        await stop(producer)
+
+    monkeypatch.setattr(AIOKafkaProducer, "stop", stop_slowly)
+    broker = use_aioproducer(KafkaBroker("127.0.0.1:1", request_timeout_ms=300))
+    consumer = TransactionalConsumer(producer_of(broker), ids, group_id="billing")
+    with pytest.raises(KafkaError):
+        await consumer.start()
+    assert (others, ids.take()) == ([("billing-1-1", 1)], ("billing-1", 0))
+
+
 async def test_a_second_stop_gives_back_no_transactional_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

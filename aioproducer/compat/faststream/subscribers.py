@@ -8,7 +8,7 @@ message.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
@@ -106,10 +106,8 @@ class TransactionalConsumer(AIOKafkaConsumer):
             await self._producer.connect(producer, self._broker.serializer, self._broker.codec)
             await super().start()
         except BaseException:
-            self._ids.give_back(self._number)
-            self._number = None  # another consumer may take it before a stop()
-            await producer.stop()
-            await super().stop()
+            number, self._number = self._number, None
+            await self._end(number, producer.stop)
             raise
 
     async def stop(self) -> None:
@@ -122,10 +120,15 @@ class TransactionalConsumer(AIOKafkaConsumer):
         except Exception as error:
             logger.warning("The transaction of a stopped subscriber was not aborted: %s", error)
         finally:
-            try:
-                await super().stop()
-            finally:
-                await self._producer.disconnect()
+            await self._end(number, self._producer.disconnect)
+
+    async def _end(self, number: int | None, end_producer: Callable[[], Awaitable[None]]) -> None:
+        """Leave the group and end the producer. Another may then have its transactional id."""
+        try:
+            await super().stop()
+        finally:
+            await end_producer()
+            if number is not None:
                 self._ids.give_back(number)
 
     # --- what FastStream's listener logs ---------------------------------------------------
