@@ -98,7 +98,7 @@ def fatal(
     kind = ProducerFencedError if isinstance(cause, ProducerFencedError) else FatalTransactionError
     unknown = ""
     if ending is not None and ending.committed and ending.may_be_done and not ending.done:
-        unknown = ". An earlier request got no response, so the commit may have succeeded"
+        unknown = ". The outcome of an earlier attempt is unknown: the commit may have succeeded"
     error = kind(f"{subject}: can't {doing}: {cause}{unknown}; {_ADVICE[State.FATAL_ERROR]}")
     error.__cause__ = cause
     return error

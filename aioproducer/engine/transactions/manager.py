@@ -149,7 +149,7 @@ class TransactionManager(RequestSource):
         self._epoch_spent = False
         """A failure happened in the epoch: the next transaction needs another one."""
         self._end_on_its_way = False
-        """The last request that was sent is an EndTxn."""
+        """An EndTxn was sent, and has neither a response nor an error yet."""
         self._left = False
         """The producer is closed: no caller aborts a transaction that fails."""
         if joined is not None:
@@ -412,6 +412,11 @@ class TransactionManager(RequestSource):
             self.transaction.sent(request)
         self._end_on_its_way = isinstance(request, EndTxn)
 
+    def unreachable(self, request: CoordinatorRequest, error: ProducerError) -> None:
+        """See :meth:`RequestSource.unreachable`. ``request`` is not on its way (any more)."""
+        self._end_on_its_way = False
+        super().unreachable(request, error)
+
     def response_lost(self, request: CoordinatorRequest, error: ProducerError) -> None:
         """``request`` was sent, and ``error`` leaves open whether it was read, or will be.
 
@@ -430,7 +435,12 @@ class TransactionManager(RequestSource):
         """See :meth:`RequestSource.handle_response`. After a fatal error no response counts."""
         if self.state is State.FATAL_ERROR:
             return Reaction.FATAL
-        return super().handle_response(request, response, broker)
+        self._end_on_its_way = False
+        reaction = super().handle_response(request, response, broker)
+        if isinstance(request, EndTxn) and isinstance(self.last_error, request.leaves_open):
+            assert self.ending is not None
+            self.ending.may_be_done = True
+        return reaction
 
     def request_failed(self, request: CoordinatorRequest, error: ProducerError) -> None:
         """``request`` can't be sent."""

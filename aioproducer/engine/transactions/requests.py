@@ -455,6 +455,13 @@ class EndTxn(TransactionRequest):
         UnknownServerError: Reaction.RETRY,
     }
     otherwise: ClassVar[Reaction] = Reaction.FATAL
+    leaves_open: ClassVar[tuple[type[KafkaError], ...]] = (
+        CoordinatorNotAvailableError,
+        NotCoordinatorError,
+        UnknownServerError,
+    )
+    """The errors after which the end may be in the coordinator's log. Source: Kafka's
+    ``TransactionStateManager.appendTransactionToLog``."""
 
     def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""

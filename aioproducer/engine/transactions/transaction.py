@@ -105,7 +105,8 @@ class Ending:
     error: ProducerError | None = None
     """The reason that it was not done."""
     may_be_done: bool = False
-    """EndTxn was sent once without a response, so the end may be done in spite of an error."""
+    """A sent EndTxn got no response, or one that leaves the outcome open: the end may be done in
+    spite of an error."""
     acknowledged: bool = False
     """True if the caller knows the outcome; otherwise the next call reports it."""
 

@@ -25,7 +25,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
-from aioproducer.errors import ProducerError, ProtocolError, UnsupportedVersionError
+from aioproducer.errors import ProducerError, ProtocolError, UnsupportedVersionError, kafka_error
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -53,6 +53,7 @@ from tests.unit.transactions.wire import (
 from tests.unit.transactions.world import (
     COMMIT,
     CONCURRENT,
+    INVALID_MAPPING,
     LOADING,
     LOST,
     NOT_AVAILABLE,
@@ -471,6 +472,37 @@ def test_what_may_be_read_late_must_not_change_the_next_transaction(
     assert ending.done
     asked_for = version == 1 and was_lost and error is LOST
     assert world.state() is (S.INITIALIZING if asked_for else S.READY)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("outcome", "may_be_done"),
+    [
+        (LOST, True),
+        (NotSentError("reconnecting"), False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, True),
+        (NOT_AVAILABLE, True),  # its append to the coordinator's log timed out, for one
+        (NOT_COORDINATOR, True),  # the log's leader has moved meanwhile
+        (LOADING, False),
+        (CONCURRENT, False),
+    ],
+    ids=str,
+)
+def test_a_commit_that_was_not_done_is_not_said_to_be_in_doubt(
+    version: int, outcome: ProducerError | int, may_be_done: bool
+) -> None:
+    world = opened(version)
+    world.write(ONE)
+    ending = world.manager.commit()
+    request = world.ask()
+    assert request == COMMIT
+    if isinstance(outcome, int):
+        world.answer(request, outcome)
+    else:
+        world.manager.failed(request, outcome)
+    assert world.manager.leave_cluster(kafka_error(INVALID_MAPPING, "another cluster answers"))
+    assert ending.may_be_done is may_be_done
+    assert ("commit may have succeeded" in str(world.manager.refusal("commit"))) is may_be_done
 
 
 def test_a_lost_search_for_a_coordinator_is_begun_again() -> None:
