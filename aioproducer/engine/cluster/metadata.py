@@ -151,6 +151,11 @@ class PartialUpdates:
         self.new.pop(topic, None)
         self._add(topic, update)
 
+    def was_left_out(self, topic: str) -> bool:
+        """True if a response lacked ``topic``, or a part of it, and none has completed it since."""
+        update = self.again.get(topic) or self._in_flight.get(topic)
+        return update is not None and update.failures > 0
+
     def unanswered(self) -> None:
         """No response came: the topics in flight are requested again."""
         for topic, update in self._in_flight.items():
@@ -554,7 +559,8 @@ class Metadata:
         """The error of callers and records that have ``waited`` too long for ``topic``.
 
         ``failures`` returns the last error of each peer. The cause is the brokers' last error about
-        the topic (source: ``KafkaProducer.waitOnMetadata()``), or that none has answered.
+        the topic (source: ``KafkaProducer.waitOnMetadata()``), or that brokers do not respond. It
+        is None if a broker has responded without the topic.
         """
         if self.last_update is None:
             listed = why_no_answer(self.bootstrap, failures())
@@ -564,12 +570,14 @@ class Metadata:
                 f"unknown. Check bootstrap_servers. {listed}{refused}"
             )
         said: ProducerError | None = self.errors.get(topic) or self.refusal
-        if said is not None:
-            advice = f"Check its name and that it exists, or raise the timeout: {said}"
+        if said is None and not self._partial.was_left_out(topic):
+            advice = f"No broker has described it. {why_no_answer(self.peers, failures())}"
+            said = BrokerConnectionError(advice)
         else:
-            advice = f"No broker has answered. {why_no_answer(self.peers, failures())}"
+            why = said or "a broker has left it out of its response"
+            advice = f"Check its name and that it exists, or raise the timeout: {why}"
         late = MetadataTimeoutError(f"topic {topic!r} is unknown after {_bound(waited)}. {advice}")
-        late.__cause__ = said or BrokerConnectionError(advice)
+        late.__cause__ = said
         return late
 
     def why_no_partition(

@@ -302,8 +302,23 @@ def test_a_topic_that_stays_unknown_is_told_from_brokers_that_do_not_answer(
     error = it.why_no_metadata("new", 60.0, lambda: dict.fromkeys(BROKERS, NO_ANSWER))
     assert str(error).startswith("topic 'new' is unknown after 60 s")
     assert ("Check its name" in str(error)) is answers
-    assert ("No broker has answered. broken" in str(error)) is not answers
+    assert ("No broker has described it. broken" in str(error)) is not answers
     assert isinstance(error.__cause__, KafkaError if answers else BrokerConnectionError)
+
+
+@pytest.mark.parametrize("asks_again", [False, True])
+def test_a_topic_that_brokers_leave_out_is_not_blamed_on_silence(*, asks_again: bool) -> None:
+    it = settled()
+    it.use("new", NOW)
+    asked(it, news(info("orders")))
+    if asks_again:
+        it.start(NOW + BACKOFF)
+    error = it.why_no_metadata("new", 60.0, dict)
+    assert str(error).endswith(
+        "Check its name and that it exists, or raise the timeout: a broker has left it out of its "
+        "response"
+    )
+    assert error.__cause__ is None
 
 
 def test_a_fatal_error_does_not_stop_the_search_for_other_topics() -> None:
