@@ -207,9 +207,8 @@ def _partitions(
             known[topic] = _numbers(cluster, topic)
         there = known[topic]
         if partition is not None and partition not in there:
-            raise UnknownTopicOrPartitionError(
-                f"{topic}-{partition}: the topic has the partitions 0 to {max(there)}"
-            )
+            why = cluster.topics[topic].why_unknown(partition)
+            raise UnknownTopicOrPartitionError(f"{topic}-{partition}: {why}")
         for number in there if partition is None else [partition]:
             starts[TopicPartition(topic, number)] = start
     return starts

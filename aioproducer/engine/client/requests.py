@@ -80,6 +80,15 @@ class TopicDescription(NamedTuple):
     may_read: bool | None = None
     """None: the broker does not report it."""
 
+    def why_unknown(self, partition: int) -> str | None:
+        """The reason that ``partitions`` lacks ``partition``; None: it has none at all."""
+        if not self.partitions:
+            return None
+        last = self.partitions[-1].partition
+        if 0 <= partition < last:
+            return "the broker has left it out of the topic's description"
+        return f"the topic has the partitions 0 to {last}"
+
 
 class ClusterDescription(NamedTuple):
     """A cluster as one of its brokers describes it."""
@@ -101,9 +110,7 @@ class ClusterDescription(NamedTuple):
             if each.partition == where.partition:
                 leader = None if each.leader is None else self.brokers.get(each.leader)
                 return leader or (ErrorCode.LEADER_NOT_AVAILABLE, "check that its brokers are up")
-        last = topic.partitions[-1].partition if topic.partitions else None
-        there = None if last is None else f"the topic has the partitions 0 to {last}"
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic.why_unknown(where.partition)
 
 
 class DescribeRequest(SchemaRequest):

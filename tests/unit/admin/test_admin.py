@@ -354,7 +354,7 @@ async def test_a_partition_that_the_metadata_leave_out_moves_no_other(
         monkeypatch.setattr(kafka, "_metadata", without_one)
         assert await admin.delete_records({TWO: 7}) == {TWO: 7}
         assert brokers_of(kafka, Api.DELETE_RECORDS) == [3]
-        with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-1: .* partitions 0 to 2"):
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-1: .* has left it out of"):
             await admin.delete_records({ONE: 7})
 
 
