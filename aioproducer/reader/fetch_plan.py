@@ -69,7 +69,16 @@ class FetchPlan:
         self._read_ahead.changes[where] = None
 
     def prefer(self, state: PartitionState, broker: int, now: float) -> bool:
-        """Fetch a partition from the follower that its leader has named; False: it is not there."""
+        """Fetch a partition from the follower that its leader has named; False: it is not there.
+
+        The follower is fetched from until
+
+        - a fetch from there fails, as a whole or for the partition (:meth:`failed`);
+        - the epoch of the leader changes;
+        - the follower is unknown, or its copy of the partition is down;
+        - the lease is over;
+        - the partition is read no longer.
+        """
         if self._leaders.replica(state.where, broker) is None:
             return False
         self._replicas.prefer(state.where, broker, state.leader_epoch, now)
@@ -77,16 +86,7 @@ class FetchPlan:
         return True
 
     def failed(self, where: TopicPartition) -> bool:
-        """A fetch of a partition has failed: its leader is next. True: a follower was asked.
-
-        A partition is fetched from the follower that its leader has named (:meth:`prefer`), until
-
-        - a fetch from there fails, as a whole or for the partition;
-        - the epoch of its leader changes;
-        - the follower is unknown, or its copy of the partition is down;
-        - the lease is over;
-        - the partition is read no longer.
-        """
+        """A fetch of a partition has failed: its leader is next. True: a follower was asked."""
         self._read_ahead.changes[where] = None
         return self._replicas.forget(where)
 
