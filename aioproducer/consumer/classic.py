@@ -422,7 +422,8 @@ class ClassicMember(Member):
     async def _send_leave(
         self, identity: Membership, reason: str, timeout: float | None = None
     ) -> int:
-        """Nobody is told of a leave for a while: the heartbeats end."""
+        """Send LeaveGroup. A static member sends none, for the coordinator would give its
+        partitions away: its heartbeats stop, and its session ends later (KIP-345)."""
         if not (identity.member_id and self.leaves_for_good):
             return ErrorCode.NONE
         return int(await self._link.ask(LeaveGroup(identity, reason), timeout))

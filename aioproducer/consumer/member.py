@@ -269,5 +269,5 @@ class Member(ABC):
     async def _send_leave(
         self, identity: Membership, reason: str, timeout: float | None = None
     ) -> int:
-        """Tell the coordinator of a leave (:attr:`leaves_for_good`), if it has to know. Returns an
-        error code."""
+        """Tell the coordinator that the member ``identity`` leaves, if it has to know
+        (:attr:`leaves_for_good`). Returns an error code."""

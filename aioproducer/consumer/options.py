@@ -135,9 +135,11 @@ class ConsumerOptions:
     max_poll_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
     )
-    """How long a record can stay unacknowledged, or wait while nobody reads, before the member
-    leaves the group, so that another member can continue, after a static member when its session
-    has ended. This is also the longest that a rebalance waits for a record in processing."""
+    """The longest time for a record, a list or a batch, from when your code gets it until it is
+    acknowledged. Then the member leaves the group, and another member reads the record again; after
+    a static member only when its session has ended. The member also leaves when records have waited
+    this long and nobody reads. It joins again when your code asks for records. Set more than your
+    slowest handler takes. A rebalance waits up to this long for the records in processing."""
 
     auto_commit: bool = option(
         Boolean(), True, Group.READING, Importance.MEDIUM, java_name="enable.auto.commit"

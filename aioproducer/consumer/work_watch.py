@@ -22,13 +22,17 @@ _WARNING: Final = 0.75
 
 
 class WorkWatch:
-    """Has the member leave its group when a record is in work for ``longest`` seconds, or when
-    records wait for that long and nobody asks for them.
+    """Has the member leave its group when its application is stuck.
 
-    The group gives the records to another member then, after a static one when its session has
-    ended (:attr:`Member.leaves_for_good`). The member joins again once the application is done
-    with its records and asks for more: its join waits for that in
-    :meth:`Assignment.settled`. Source: Kafka's ``max.poll.interval.ms``.
+    ``longest``: ``max_poll_interval_ms`` in seconds. It limits two times:
+
+    - from when the application gets a record until the record is acknowledged;
+    - while the application has no record, but records wait and nobody asks for them.
+
+    Another member then reads the records, after a static member when its session has ended
+    (:attr:`Member.leaves_for_good`). The member joins again once the application is done with its
+    records and asks for more: its join waits for that in :meth:`Assignment.settled`. Java measures
+    the time between two calls of ``poll()``.
     """
 
     def __init__(
