@@ -287,7 +287,7 @@ class CorruptRecordsError(ProducerError):
 class LogTruncatedError(ProducerError):
     """Records that a reader has returned are no longer in the log (KIP-320).
 
-    Source: Kafka's ``LogTruncationException``.
+    Only with ``auto_offset_reset="none"``. Source: Kafka's ``LogTruncationException``.
     """
 
 

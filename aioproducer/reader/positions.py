@@ -376,34 +376,61 @@ class PositionCheck:
         except ProducerError as error:
             self._failed([state for state, _ in doubts], error)
             return
-        for (state, leader), before in zip(doubts, restarts, strict=True):
-            if state.restarts == before:
-                self._take_end(state, ends[state.where], leader.epoch)
+        to_reset = [
+            (state, leader.epoch)
+            for (state, leader), before in zip(doubts, restarts, strict=True)
+            if state.restarts == before
+            and self._is_to_reset(state, ends[state.where], leader.epoch)
+        ]
+        if to_reset:
+            await self._reset_truncated(to_reset)
 
-    def _take_end(self, state: PartitionState, end: EpochEnd, leader_epoch: int) -> None:
+    def _is_to_reset(self, state: PartitionState, end: EpochEnd, leader_epoch: int) -> bool:
+        """Take the answer of a leader; True: ``auto_offset_reset`` says where to continue."""
         if end.error_code:
             error = error_about(state.where, end.error_code, Api.OFFSET_FOR_LEADER_EPOCH)
             self._failed([state], error)
-            return
+            return False
         state.succeeded()
         known = end.leader_epoch >= 0 and end.end_offset >= 0
         if known and state.read_to <= end.end_offset:
             if state.fetch_offset > end.end_offset:
                 state.truncate(end.end_offset, end.leader_epoch)
-        elif known and self._reset != "none":
-            logger.warning(
-                "%s; reading continues at offset %d", _truncated(state, end), end.end_offset
-            )
-            state.seek(end.end_offset)
-        else:
-            text = f"{_truncated(state, end)}. seek() to the offset where reading should continue"
+            state.validated(leader_epoch)
+        elif self._reset == "none":
+            what = _truncated(state, end.end_offset)
+            text = f"{what}. seek() to the offset where reading should continue"
             self._read_ahead.fail(state, LogTruncatedError(text))
+        elif known:
+            _continue(state, end.end_offset, _truncated(state, end.end_offset), leader_epoch)
+        return not known and self._reset != "none"
+
+    async def _reset_truncated(self, truncated: Sequence[tuple[PartitionState, int]]) -> None:
+        """Continue where ``auto_offset_reset`` says in logs that were truncated somewhere."""
+        to = reset_position(self._reset)
+        assert to is not None
+        restarts = [state.restarts for state, _ in truncated]
+        wanted = {state.where: to for state, _ in truncated}
+        try:
+            found = await find_offsets(self._client, wanted, self._isolation, self._timeout)
+        except ProducerError as error:
+            self._failed([state for state, _ in truncated], error)
             return
-        state.validated(leader_epoch)
+        for (state, leader_epoch), before in zip(truncated, restarts, strict=True):
+            if state.restarts == before:
+                what = _truncated(state, -1)
+                _continue(state, found[state.where], what, leader_epoch)
 
 
-def _truncated(state: PartitionState, end: EpochEnd) -> str:
-    to = f"to offset {end.end_offset}" if end.end_offset >= 0 else "by an unclean leader election"
+def _continue(state: PartitionState, offset: int, what: str, leader_epoch: int) -> None:
+    logger.warning("%s; reading continues at offset %d", what, offset)
+    state.seek(offset)
+    state.validated(leader_epoch)
+
+
+def _truncated(state: PartitionState, end: int) -> str:
+    """``end``: the offset at which the log was truncated; -1: unknown."""
+    to = f"to offset {end}" if end >= 0 else "by an unclean leader election"
     return (
         f"{state.where}: the log was truncated {to}, and records up to offset "
         f"{state.read_to - 1} had been read: some of these are lost, and others may have their "

@@ -37,10 +37,11 @@ from aioproducer.errors import (
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
-from aioproducer.reader import leaders
+from aioproducer.reader import leaders, positions
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import BATCH_OBJECTS, PartitionState
+from aioproducer.reader.positions import find_offsets
 from aioproducer.reader.requests import (
     EpochEnd,
     EpochEndRequest,
@@ -303,6 +304,42 @@ async def test_truncation_behind_the_application_is_an_error_until_it_seeks(end:
                 await fetcher.next_item()
         fetcher.seek(PLACES[0], 1)
         assert await values(fetcher, 2) == [(0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("reset", "log", "reads_on"),
+    [("earliest", [b"a", b"new"], [0, 1]), ("latest", [b"a", b"new"], [2]), ("latest", [], [0])],
+)
+async def test_truncation_at_an_unknown_offset_resets_as_the_option_says(
+    reset: str,
+    log: list[bytes],
+    reads_on: list[int],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [BrokerConnectionError("gone")]
+
+    async def find(*given: Any) -> dict[TopicPartition, int]:
+        if failures:
+            raise failures.pop()
+        return await find_offsets(*given)
+
+    monkeypatch.setattr(positions, "find_offsets", find)
+    client = ScriptedClient()
+    client.logs = {0: written(b"a", b"read", b"read", b"read"), 1: written(b"other")}
+    async with fetching(client, reset=reset) as fetcher:
+        assert len(await values(fetcher, 5)) == 5
+        client.logs[0] = written(*log, epoch=6)
+        client.ends += [BrokerConnectionError("gone"), *[EpochEnd(0, -1, -1)] * 2]
+        await elect(client, 0, 2, 6)
+        await until(lambda: "reading continues" in caplog.text, "the position is reset")
+        client.logs[0] += written(b"newest", epoch=6, first=len(log))
+        found = await values(fetcher, len(reads_on))
+        assert found == [(0, offset) for offset in reads_on]
+        assert client.ends == []
+    [warning] = [each for each in caplog.messages if "reading continues" in each]
+    assert warning.startswith("orders-0: the log was truncated by an unclean leader election, and ")
+    assert warning.endswith(f"; reading continues at offset {reads_on[0]}")
 
 
 async def test_a_leader_that_can_t_tell_is_believed() -> None:
