@@ -137,6 +137,11 @@ class Commits:
             await asyncio.sleep(interval)
             await self.commit_if_possible(partitions(), timeout)
 
+    async def settled(self) -> None:
+        """Wait until no commit is under way: its repetition could overtake a transaction's."""
+        async with self._turn:
+            pass
+
     async def committed(
         self, partitions: frozenset[TopicPartition], timeout: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:

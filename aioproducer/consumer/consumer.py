@@ -582,6 +582,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
             producer,
             lambda: self.group_metadata,
             self._assignment,
+            self._commits.settled,
         )
 
     # --- the partitions --------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self
@@ -101,7 +101,8 @@ class Transactions:
     """The works of a consumer, one after another.
 
     ``lists``: an empty one comes when positions without records are due to be committed.
-    ``group``: the consumer as its group knows it now.
+    ``group``: the consumer as its group knows it now. ``settled`` waits for a commit of the member
+    that is under way.
     """
 
     def __init__(
@@ -111,12 +112,14 @@ class Transactions:
         producer: TransactionalProducer,
         group: Callable[[], ConsumerGroupMetadata],
         assignment: Assignment,
+        settled: Callable[[], Awaitable[None]],
     ) -> None:
         self._lists = lists
         self._progress = progress
         self._producer = producer
         self._group = group
         self._assignment = assignment
+        self._settled = settled
         self._work: TransactionalWork[Any, Any] | None = None
 
     def __aiter__(self) -> Self:
@@ -129,6 +132,7 @@ class Transactions:
                 "`async with work:` for each one"
             )
         self._work = None
+        await self._settled()
         records = await self._next_records()
         self._work = TransactionalWork(records, self._transaction(records))
         return self._work

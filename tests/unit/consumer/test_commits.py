@@ -20,6 +20,7 @@ from aioproducer.errors import (
     AbortableTransactionError,
     CommitUnconfirmedError,
     ConfigError,
+    CoordinatorLoadInProgressError,
     KafkaError,
     ProducerTimeoutError,
     RecordTooLargeError,
@@ -33,6 +34,7 @@ from aioproducer.reader.requests import FetchedPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
 from tests.support.simulated_world import ONE, ZERO, consumer, each_protocol, fill, live, model_of
+from tests.support.waiting import until
 from tests.unit.reader.written import batch, marker
 
 SLOWEST = 1.5
@@ -310,6 +312,25 @@ def test_a_commit_that_fails_after_it_was_late_is_aborted_and_the_next_one_succe
             assert late.transactions == 2
             await asyncio.sleep(1)  # for the marker
             assert committed(world) == {ZERO: 4}
+
+    live(life)
+
+
+def test_a_repeated_commit_does_not_undo_that_of_a_transaction() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 8, 1)
+        async with a_producer(world, "worker") as producer, consumer(world) as reader:
+            records = aiter(reader)
+            for _ in range(4):
+                await anext(records)
+            world.cluster.fail_next(Api.OFFSET_COMMIT, CoordinatorLoadInProgressError, times=5)
+            await until(lambda: reader._commits._turn.locked())
+            async for work in reader.transactions(producer):
+                async with work:
+                    assert [each.offset for each in work][-1] == 7
+                break
+            await asyncio.sleep(10)
+            assert committed(world) == {ZERO: 8}
 
     live(life)
 

@@ -318,7 +318,14 @@ async def test_results_are_committed_only_with_the_offsets_of_their_records(how:
     producer: Any = Transacting()
     given: Any = lists()
     group = ConsumerGroupMetadata("g")
-    transactions = Transactions(given, member.progress, producer, lambda: group, member.assignment)
+    transactions = Transactions(
+        given,
+        member.progress,
+        producer,
+        lambda: group,
+        member.assignment,
+        lambda: asyncio.sleep(0),
+    )
     async with await anext(transactions):
         asyncio.get_running_loop().call_soon(leave)
     kept = [{where: OffsetAndMetadata(9)}, "committed"]
