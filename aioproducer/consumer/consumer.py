@@ -118,9 +118,9 @@ class Consumer(Generic[ReadKey, ReadValue]):
     have its objects as key or value; None stays None. :meth:`batches` returns bytes. If one fails
     on a record, ``on_deserialization_error`` is called with a
     :class:`~aioproducer.errors.RecordDeserializationError`, which has the bytes, and the record is
-    skipped when the call has ended. Without this function, the read raises the error, and the
-    record stays unacknowledged: it is read again until it succeeds. In a loop, :meth:`seek` to
-    ``error.next_offset`` skips it.
+    skipped when the call has ended. Without this function, or while a schema registry is away, the
+    read raises the error, and the record stays unacknowledged: it is read again until it succeeds.
+    In a loop, :meth:`seek` to ``error.next_offset`` skips it.
 
     Options are a producer's options for connections, logins and pushed metrics, as keywords or as a
     ``config`` that the keywords override; a reader's options for fetching

@@ -18,6 +18,7 @@ from aioproducer.errors import (
     ConfigError,
     NotPreparedError,
     RecordDeserializationError,
+    SchemaRegistryAuthenticationError,
     SerializationError,
 )
 from aioproducer.model import AnyRecord, ConsumerRecord, Header
@@ -109,13 +110,18 @@ class _FieldDeserializer:
         return await found if isawaitable(found) else found
 
 
+_NOT_THE_RECORD: Final = (ConnectionError, TimeoutError, SchemaRegistryAuthenticationError)
+"""The errors of a deserializer that say nothing about the record: a schema registry is away, or
+refuses the credentials. Source: ``AvroConverter`` of Kafka Connect."""
+
+
 class RecordDeserializers:
     """Makes objects of the keys and values of records; None: the bytes stay as they are.
 
-    ``on_error`` is called with the error of a record that has none, which is skipped. None: the
-    error is raised. The next reads return records of other partitions, and raise the error again
-    until the deserializer succeeds or a seek skips the record; ``run()`` ends when the records
-    before it are done.
+    ``on_error`` is called with the error of a record that has none, which is skipped. The error is
+    raised if ``on_error`` is None, or if the record is not to blame (:data:`_NOT_THE_RECORD`). The
+    next reads return records of other partitions, and raise the error again until the deserializer
+    succeeds or a seek skips the record; ``run()`` ends when the records before it are done.
     """
 
     def __init__(self, key: Any, value: Any, on_error: DeserializationErrorCallback | None) -> None:
@@ -137,7 +143,7 @@ class RecordDeserializers:
         try:
             return await self._with_objects(record)
         except RecordDeserializationError as error:
-            if self._on_error is None:
+            if self._on_error is None or isinstance(error.__cause__, _NOT_THE_RECORD):
                 raise
             called = self._on_error(error)
             if isawaitable(called):
@@ -164,10 +170,15 @@ class RecordDeserializers:
 
 def _failed(field: Field, record: ConsumerRecord, error: Exception) -> RecordDeserializationError:
     kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
+    advice = (
+        "error.record has the bytes. on_deserialization_error skips such records; in a loop, so "
+        "does a seek() to error.next_offset"
+    )
+    if isinstance(error, _NOT_THE_RECORD):
+        advice = "No record is skipped for that: read again"
     return RecordDeserializationError(
         f"the {field}_deserializer failed on {record.topic_partition} at offset {record.offset}: "
-        f"{kind}{str(error)[:300]}. error.record has the bytes. on_deserialization_error skips "
-        "such records; in a loop, so does a seek() to error.next_offset",
+        f"{kind}{str(error)[:300]}. {advice}",
         record,
         field,
     )

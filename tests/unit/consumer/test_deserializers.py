@@ -12,7 +12,13 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
-from aioproducer.errors import ConfigError, NotPreparedError, RecordDeserializationError
+from aioproducer.errors import (
+    ConfigError,
+    NotPreparedError,
+    RecordDeserializationError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryUnavailableError,
+)
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader import Reader
 from aioproducer.serialization import JsonDeserializer, StringDeserializer
@@ -278,6 +284,49 @@ def test_a_callback_takes_the_records_that_fail_and_the_reading_goes_on(
             assert sorted([*found, *taken]) == list(range(40))
             if way in (by_handlers, by_transactions):
                 assert (await reader.committed(ZERO))[ZERO].offset >= 40  # type: ignore[union-attr]
+            reading.cancel()
+
+    live(life)
+
+
+AWAY: list[Exception] = [
+    SchemaRegistryUnavailableError("away"),
+    SchemaRegistryAuthenticationError("the password has changed"),
+    TimeoutError("late"),
+    ConnectionResetError("reset"),
+]
+
+
+@each_way
+def test_no_record_is_skipped_while_a_schema_registry_is_away(way: Any) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await write(world, [b"%d" % number for number in range(10)])
+        outage = [*AWAY]
+        found: list[int] = []
+        skipped: list[RecordDeserializationError] = []
+        raised: list[str] = []
+
+        def number(data: bytes) -> int:
+            if data == b"3" and outage:
+                raise outage.pop()
+            return int(data)
+
+        options: Any = {"on_deserialization_error": skipped.append}
+        async with consumer(world, value_deserializer=number, **options) as reader:
+
+            async def read() -> None:
+                while True:
+                    try:
+                        await way(reader, lambda each: found.append(each.offset))
+                    except RecordDeserializationError as error:
+                        raised.append(str(error))
+                        await asyncio.sleep(0.1)
+
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(60)
+            assert (sorted({*found}), skipped) == ([*range(10)], [])
+            assert len(raised) >= len(AWAY)
+            assert all("No record is skipped for that: read again" in each for each in raised)
             reading.cancel()
 
     live(life)
