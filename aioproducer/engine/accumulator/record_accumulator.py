@@ -242,10 +242,12 @@ class RecordAccumulator:
         caller: object = None,
         over_capacity: bool = False,
         unserialized: Unserialized | None = None,
+        sent: float | None = None,
     ) -> PendingRecord:
         """Let ``record`` wait until its bytes, its topic, its partition or memory is there.
 
-        It expires after ``max_block_ms``. ``caller``: the task or thread that sent it, if it may
+        It expires after ``max_block_ms`` from ``sent`` on, the time of its ``send()``; None: now.
+        ``caller``: the task or thread that sent it, if it may
         wait for memory. ``over_capacity``: see :meth:`PendingQueue.add`. ``unserialized``: the
         record has no key, value and headers yet.
 
@@ -254,7 +256,8 @@ class RecordAccumulator:
             BufferExhaustedError: there is no room for more pending records.
         """
         size = self._sizes.checked(record) if unserialized is None else unserialized.size
-        pending = PendingRecord(record, size, now, now + self.settings.max_block)
+        sent = now if sent is None else sent
+        pending = PendingRecord(record, size, sent, sent + self.settings.max_block)
         topic = self._topics.get(record.topic)
         if unserialized is not None:
             pending.serialize, topic = unserialized.serialize, None
@@ -416,8 +419,8 @@ class RecordAccumulator:
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
         deadline: float = self.batches.next_expiry
-        if self._pending_memory.quota.used and (oldest := self.pending.oldest) is not None:
-            deadline = min(deadline, oldest.deadline)
+        if self._pending_memory.quota.used:
+            deadline = min(deadline, self.pending.next_deadline())
         return None if deadline == inf else deadline
 
     @property

@@ -430,8 +430,7 @@ class SendPipeline:
             now = self._clock()
             builder, sent = self._append(record, now), taken.sent
             if builder is None:
-                now = now if sent is None else sent
-                self.enqueue(record, now, caller, over_capacity=over_capacity)
+                self.enqueue(record, now, caller, over_capacity=over_capacity, sent=sent)
             elif sent is not None:
                 self._date_back(builder.owner.queue[-1], sent)
             return
@@ -492,6 +491,7 @@ class SendPipeline:
         unserialized: Unserialized | None = None,
         *,
         over_capacity: bool,
+        sent: float | None = None,
     ) -> None:
         """Let a record wait that no batch takes now; see :meth:`put` and its errors."""
         pending = self._accumulator.enqueue(
@@ -500,6 +500,7 @@ class SendPipeline:
             caller=caller or current_task(),
             over_capacity=over_capacity,
             unserialized=unserialized,
+            sent=sent,
         )
         if isinstance(pending.caller, asyncio.Future):
             pending.on_cancel = self._withdraw

@@ -108,6 +108,25 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     assert world.pending.fail([late], ProducerError("again")) == 0
 
 
+def test_a_record_that_has_waited_elsewhere_expires_after_its_own_time() -> None:
+    """Records of compat.confluent wait for their topic before they come here."""
+    world = AccumulatorWorld()
+    world.now += 1.0
+    token = world.send(topic="unknown")
+    first, second = (
+        world.accumulator.enqueue(
+            SerializedRecord("known", 0, 0, None, b"1", (), Token()), world.now, sent=START + waited
+        )
+        for waited in (0.0, 0.5)
+    )
+    assert world.accumulator.next_deadline() == START + BLOCK
+    assert world.pending.oldest is first
+    assert world.pending.expired(START + BLOCK) == [first]
+    assert world.pending.expired(START + BLOCK + 0.5) == [first, second]
+    [*_, last] = world.pending.expired(START + BLOCK + 1.0)
+    assert last.record.token is token
+
+
 def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
     world = AccumulatorWorld()
     for _ in range(3):
