@@ -36,6 +36,7 @@ asyncio.run(main())
 NEEDLESS = {
     "codecs": ("cramjam", "lz4", "zstandard"),
     "TLS and logins": (
+        "aioproducer.auth.mechanism",
         "aioproducer.auth.tls",
         "aioproducer.auth.tls_errors",
         "aioproducer.config.login",
@@ -63,6 +64,7 @@ NEEDLESS = {
         "fractions",
         "http",
         "importlib.metadata",
+        "importlib.util",
         "ipaddress",
         "json",
         "kio",

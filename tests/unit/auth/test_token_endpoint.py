@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.auth import http_exchange
-from aioproducer.auth.http_exchange import MetadataServer
+from aioproducer.auth.http_exchange import DEFAULT_LIMITS, HttpRequest, MetadataServer
 from aioproducer.auth.token_endpoint import (
     AssertionFile,
     ClientCredentials,
@@ -407,6 +407,28 @@ def test_no_proxy_gets_a_secret_in_the_clear(
         assert token.value.reveal() == "token"
         assert not proxy.requests
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "no_proxy", "asked"),
+    [
+        (Secret("grant"), "", ["CONNECT localhost:1 HTTP/1.1"]),
+        (Secret("grant"), "localhost", []),
+        (None, "", []),  # a metadata server, which only this machine reaches
+    ],
+)
+def test_only_a_post_to_https_goes_through_the_proxy_of_the_environment(
+    body: Secret | None, no_proxy: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(answer(403)) as proxy:
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("NO_PROXY", no_proxy)
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        request = HttpRequest("https://localhost:1/token", {}, body)  # nobody listens there
+        assert isinstance(
+            request.answer(DEFAULT_LIMITS, ssl.create_default_context()), http_exchange.Trouble
+        )
+        assert [each.line for each in proxy.requests] == asked
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,24 @@ async def test_a_proxy_is_asked() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("no_proxy", "asked"), [("", ["CONNECT localhost:1 HTTP/1.1"]), ("localhost", [])]
+)
+async def test_the_proxy_of_the_environment_is_asked(
+    no_proxy: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(answer(403)) as proxy:
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("NO_PROXY", no_proxy)
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        registry = SchemaRegistry.from_properties(
+            {URL: "https://localhost:1", "max.retries": "0"}  # nobody listens there
+        )
+        with pytest.raises(SchemaRegistryUnavailableError):
+            await registry.latest("s")
+        assert [each.line for each in proxy.requests] == asked
+
+
 async def test_retries_can_be_switched_off() -> None:
     with serving(answer(503)) as server:
         with pytest.raises(SchemaRegistryUnavailableError):
