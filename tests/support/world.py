@@ -9,7 +9,12 @@ from functools import cached_property
 from random import Random
 from typing import Any, cast
 
-from aioproducer.engine.accumulator import AccumulatorSettings, RecordAccumulator
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import (
+    AccumulatorSettings,
+    RecordAccumulator,
+    accumulator_settings,
+)
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
 from aioproducer.engine.accumulator.memory_quota import BufferPool, PendingMemory
 from aioproducer.engine.accumulator.pending_records import PendingRecord
@@ -363,3 +368,9 @@ class World:
             self.wakeup.sender = sender
         self.refresher.on_another_cluster = self.completer.leave_cluster
         return sender
+
+
+def settings_of(max_request_size: int) -> AccumulatorSettings:
+    """The settings of a producer with this option."""
+    config = ProducerConfig(bootstrap_servers="localhost:1", max_request_size=max_request_size)
+    return accumulator_settings(config, None)

@@ -13,12 +13,12 @@ from aiokafka.producer.message_accumulator import (  # type: ignore[import-untyp
     BatchBuilder as TheirBuilder,
 )
 
-from aioproducer import ProducerConfig, RecordTooLargeError, SerializationError, errors, model
+from aioproducer import RecordTooLargeError, SerializationError, errors, model
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_records
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
-from aioproducer.engine.accumulator import AccumulatorSettings, accumulator_settings
 from aioproducer.engine.records.acceleration import batch_size_bound
 from aioproducer.engine.records.field_reader import read_records
+from tests.support.world import settings_of
 
 RECORDS: list[tuple[Any, Any, Any]] = [
     (None, b"v", ()),
@@ -58,11 +58,6 @@ def test_the_first_record_may_be_larger_than_the_batch() -> None:
     check_records("t", batch.encoded, settings_of(200))
     with pytest.raises(RecordTooLargeError, match="max_request_size"):
         check_records("t", batch.encoded, settings_of(150))
-
-
-def settings_of(max_request_size: int) -> AccumulatorSettings:
-    config = ProducerConfig(bootstrap_servers="localhost:1", max_request_size=max_request_size)
-    return accumulator_settings(config, None)
 
 
 @pytest.mark.parametrize(("key", "value", "headers"), RECORDS)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.accumulator import AccumulatorSettings, accumulator_settings
+from aioproducer.engine.accumulator import accumulator_settings
 from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import IllegalStateError, SerializationError
@@ -22,6 +22,7 @@ from aioproducer.spark.plan import SinkPlan, plan_write
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.rows import by_topic, too_large
 from aioproducer.spark.task import BATCH, QUERY_ID, DeadLetters, Letters, letters_batch
+from tests.support.world import settings_of
 
 
 def plan(topic: str | None, *columns: str) -> SinkPlan:
@@ -61,11 +62,6 @@ def test_a_row_without_a_topic_is_refused_in_sparks_words() -> None:
     rows = batch(topic=["b", None], value=["1", "2"])
     with pytest.raises(SerializationError, match="contains a null topic"):
         list(by_topic(rows, plan(None, "topic", "value")))
-
-
-def settings_of(max_request_size: int) -> AccumulatorSettings:
-    config = ProducerConfig(bootstrap_servers="localhost:1", max_request_size=max_request_size)
-    return accumulator_settings(config, None)
 
 
 def headers_column(*rows: list[tuple[str, bytes]] | None) -> pa.Array:
