@@ -241,10 +241,13 @@ def undelivered(topic: str, partition: object) -> RecordMetadata:
 
 def tell_partition(token: Any, partition: int | None) -> None:
     """Note the partition that the record of ``token`` names, for those who get its outcome."""
+    if partition is None:
+        return
     while type(token) is ObservedFuture:
-        if partition is not None:
-            token.partition = partition
+        token.partition = partition
         token = token._future
+    if (told := getattr(token, "_partition_told", None)) is not None:
+        told(partition)
 
 
 class ObservedProducer(Protocol):

@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer.compat import confluent
 from tests.support.fake_kafka.brokers import PRODUCE
+from tests.support.fake_kafka.logins import PASSWORD, USER, FakeLogins
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
@@ -134,4 +135,32 @@ async def test_an_asynchronous_producer_tells_at_its_first_call() -> None:
     with pytest.raises(confluent.KafkaException, match="mine"):
         await producer.produce("orders", "v")
     assert told == [None]
+    await producer.close()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_refused_login_fails_no_record_before_its_time(
+    start_kafka: StartKafka, is_late: bool
+) -> None:
+    """The next login may have other credentials."""
+    kafka = await start_kafka(1, {"orders": 1}, logins=FakeLogins(("PLAIN",)))
+    options = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": "wrong",
+        "message.timeout.ms": 1_500 if is_late else 30_000,
+    }
+    producer = confluent.AIOProducer(options)
+    future = await producer.produce("orders", "v")
+    await asyncio.wait([future], timeout=1)
+    assert not future.done()
+    if is_late:
+        with pytest.raises(confluent.KafkaException) as raised:
+            await future
+        assert raised.value.args[0] == confluent.KafkaError._MSG_TIMED_OUT
+    else:
+        await producer.set_sasl_credentials(USER, PASSWORD)
+        assert (await future).offset() == 0
     await producer.close()

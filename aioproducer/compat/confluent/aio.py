@@ -27,7 +27,7 @@ from aioproducer.compat.confluent.errors import (
     translating,
 )
 from aioproducer.compat.confluent.options import configuration, hide_arguments, settings_of
-from aioproducer.compat.confluent.partitions import LATER
+from aioproducer.compat.confluent.partitions import LATER, UNASSIGNED
 from aioproducer.compat.confluent.records import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
@@ -46,7 +46,7 @@ from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.records.acceleration import hide, show
-from aioproducer.errors import ProducerClosedError, ProducerError
+from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
 from aioproducer.foundation.secret import Secret, hidden
@@ -58,7 +58,6 @@ logger = plain_logger("aioproducer.compat.confluent")
 _MEMORY: Final = 64 * 1024 * 1024
 _TURN: Final = 500
 """Records of one caller after which the event loop may run other tasks."""
-_UNASSIGNED: Final = -1
 
 _set_result = asyncio.Future.set_result
 _set_exception = asyncio.Future.set_exception
@@ -187,8 +186,7 @@ class AIOProducer:
         """The number of records without an outcome."""
         if self._closed or self._started is not None:
             return 0
-        accumulator = self._core.engine.accumulator
-        return accumulator.records_without_outcome + self._pump.waiting
+        return self._core.engine.accumulator.records_without_outcome
 
     def __bool__(self) -> bool:
         return True
@@ -200,15 +198,15 @@ class AIOProducer:
         topic: str,
         value: str | bytes | None = None,
         key: str | bytes | None = None,
-        partition: int = _UNASSIGNED,
+        partition: int = -1,
         timestamp: int = 0,
         headers: Any = None,
     ) -> asyncio.Future[Any]:
         """Put a record into a batch; returns a future, whose result is its :class:`Message`.
 
-        The call waits for memory. Unlike in confluent-kafka, headers are sent. If as many records
-        as the queue may hold wait for topics that are not known yet, the next one fails with
-        ``_QUEUE_FULL``.
+        The call waits for memory. Unlike in confluent-kafka, headers are sent. A record that no
+        batch takes fails with ``_QUEUE_FULL`` if as many as the queue may hold wait already, as
+        those of topics that are not known yet do. Each counts for the bytes of its batch.
 
         Raises:
             TypeError: an argument is of a wrong type.
@@ -241,19 +239,18 @@ class AIOProducer:
         future._fields = topic, value, key
         future._sent_ns = sent_ns = time_ns()
         chosen: int | None = partition
-        if partition == _UNASSIGNED:
+        if partition == UNASSIGNED:
             builders = core.routes.topics.get(topic)
             chosen = self._choose(key, 0 if builders is None else len(builders.partitions))
         if (
             pairs is None
             and not timestamp
             and chosen != LATER
-            and not self._pump.awaits(topic)
             and core.fast_path.append(future, topic, value, key, chosen)
         ):
             return future
         stamp = timestamp_ms(timestamp)
-        self._pump.put((future, topic, value, key, chosen, pairs, stamp, sent_ns))
+        self._pump.put((future, topic, value, key, chosen, pairs, stamp, sent_ns, partition), None)
         return future
 
     async def poll(self, timeout: float = 0, *_: object, **__: object) -> int:
@@ -275,7 +272,6 @@ class AIOProducer:
         left = deadline_seconds(timeout)
         with suppress(TimeoutError):
             async with asyncio.timeout(left):
-                await self._pump.topics_known()
                 with translating():
                     await self._core.engine.flush(None)
             return 0
@@ -310,8 +306,6 @@ class AIOProducer:
 
     async def _end(self) -> None:
         self._closed = True
-        late = "the producer was closed before the topic of this record was known"
-        self._pump.discard(ProducerClosedError(late))
         try:
             with suppress(ProducerError):
                 await self._core.close(0)
@@ -335,7 +329,6 @@ class AIOProducer:
                 self._core.engine.queries,
                 None if topic is None else name(topic),
                 deadline_seconds(timeout),
-                offline=self._settings.offline,
             )
         return cluster_metadata(described)
 
@@ -384,8 +377,6 @@ class AIOProducer:
     async def abort_transaction(self, timeout: float = -1) -> None:
         """Drop the records that were not sent, and abort the transaction."""
         left = self._seconds(timeout)
-        await self._ready()
-        self._pump.discard()
         await self._transactional(lambda api: api.abort(left))
 
     def _seconds(self, timeout: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, Final
@@ -212,11 +211,11 @@ _WHOLE_CLUSTER: Final = DescribeRequest(None)
 
 
 async def describe(
-    queries: ClusterQueries, topic: str | None, timeout: float | None, *, offline: bool
+    queries: ClusterQueries, topic: str | None, timeout: float | None
 ) -> ClusterDescription:
     """The cluster with one topic, or with all.
 
-    ``timeout``: seconds; None: without limit. ``offline``: there is nobody to ask.
+    ``timeout``: seconds; None: without limit.
 
     Raises:
         NetworkError: no broker has answered in time.
@@ -224,8 +223,6 @@ async def describe(
     request = _WHOLE_CLUSTER if topic is None else DescribeRequest((topic,))
     try:
         async with PatientTimeout(timeout):
-            if offline:
-                await asyncio.Event().wait()
             found: ClusterDescription = await queries.request(request)
             return found
     except TimeoutError as error:

@@ -433,7 +433,12 @@ _CODES: Final[dict[type[ours.ProducerError], int]] = {
 """The codes of our errors that are no broker's; they hold for subclasses as well."""
 
 _FENCING: Final = (ours.ProducerFencedError, ours.InvalidProducerEpochError)
-_LATE: Final = (ours.DeliveryTimeoutError, ours.BufferExhaustedError, ours.MetadataTimeoutError)
+_LATE: Final = (
+    ours.BootstrapError,
+    ours.BufferExhaustedError,
+    ours.DeliveryTimeoutError,
+    ours.MetadataTimeoutError,
+)
 _FAIL: Final = CODES["_FAIL"]
 
 

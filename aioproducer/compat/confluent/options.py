@@ -21,6 +21,7 @@ from aioproducer.config.librdkafka import (
     may_be_secret,
     text_of,
 )
+from aioproducer.engine.partitioning import Partitions
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.secret import Hidden, Secret, hidden
@@ -214,6 +215,14 @@ class Settings:
     def transaction_seconds(self) -> float:
         """Seconds of a transactional call without timeout: twice ``transaction.timeout.ms``."""
         return 2 * self.config.transaction_timeout_ms / 1000
+
+    def partition(
+        self, _topic: str, key: bytes | None, _value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The choice for a record that has one, once its topic is known."""
+        chosen = self.choice(key, partitions.count)
+        assert chosen is not None
+        return chosen
 
 
 class Credentials:

@@ -13,7 +13,16 @@ from zlib import crc32
 
 from aioproducer.engine.partitioning import Fnv1aPartitioner, Partitions, murmur2_partition
 
-__all__ = ["CHOICES", "LATER", "Choice", "consistent", "consistent_random", "fnv1a", "murmur2"]
+__all__ = [
+    "CHOICES",
+    "LATER",
+    "UNASSIGNED",
+    "Choice",
+    "consistent",
+    "consistent_random",
+    "fnv1a",
+    "murmur2",
+]
 
 Choice: TypeAlias = Callable[[bytes | None, int], int | None]
 """``(key, count of partitions) -> partition``; None: the producer's own rule. A choice of a key is
@@ -21,6 +30,8 @@ independent of the count being known: with 0 partitions it returns None or :data
 
 LATER: Final = -1
 """In place of a partition: it is chosen once the topic is known."""
+UNASSIGNED: Final = -1
+"""In place of a partition: the caller names none."""
 
 _FNV1A: Final = Fnv1aPartitioner()
 

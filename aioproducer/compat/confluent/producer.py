@@ -88,10 +88,7 @@ class Producer(RecordCalls):
         self._transactions = None
         if settings.config.transactional_id is not None:
             self._transactions = Transactions(
-                worker,
-                self.flush,
-                default=settings.transaction_seconds,
-                offline=settings.offline,
+                worker, self.flush, default=settings.transaction_seconds
             )
         self._worker = worker
 
@@ -272,7 +269,7 @@ class Producer(RecordCalls):
             topic = name(topic)
         worker, left = self._running(), deadline_seconds(timeout)
         with translating():
-            described = worker.describe(topic, left, offline=self._settings.offline)
+            described = worker.describe(topic, left)
         return cluster_metadata(described)
 
     def cluster_id(self, timeout: float = -1.0) -> str | None:

@@ -240,6 +240,10 @@ class Message(EntryToken):
     def add_done_callback(self, callback: object, *, context: object = None) -> None:
         """Do nothing: it can't be cancelled."""
 
+    def _partition_told(self, partition: int) -> None:
+        """The record of this partition fails: see ``observer.tell_partition``."""
+        self._partition = partition
+
     def set_result(self, metadata: RecordMetadata) -> None:
         self._outbox.delivered([self], RecordResults.of(metadata), TIMESTAMP_CREATE_TIME)
 
@@ -469,7 +473,7 @@ def _enter(
         message._topic, message._value, message._key = topic, value, key
         message._partition = partition if chosen is None else chosen
     entry = (
-        message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
+        message, topic, value, key, chosen, pairs, stamp, sent_ns, partition, EVERY_THREAD,
     )  # fmt: skip
     intake: Inbox = calls._intake
     if not outbox.takes_records:

@@ -7,7 +7,6 @@ application has to make the same call again, which waits for it; until then ever
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from time import monotonic
@@ -16,7 +15,6 @@ from typing import Any, Final
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, translating
 from aioproducer.compat.confluent.worker import Worker
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
-from aioproducer.errors import ProducerTimeoutError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Transactions", "group_of", "not_configured", "not_flushed", "offsets_of"]
@@ -24,7 +22,6 @@ __all__ = ["Transactions", "group_of", "not_configured", "not_flushed", "offsets
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = 4
 _RESUMED: Final = ("init_transactions", "commit_transaction", "abort_transaction")
-_OFFLINE: Final = "bootstrap.servers is not set, so there is no coordinator"
 
 
 def not_configured() -> KafkaException:
@@ -49,14 +46,11 @@ def _state(text: str) -> KafkaException:
 class Transactions:
     """The calls of one producer, each blocking; ``flush`` serves callbacks for some seconds."""
 
-    def __init__(
-        self, worker: Worker, flush: Callable[[float], int], *, default: float, offline: bool
-    ) -> None:
+    def __init__(self, worker: Worker, flush: Callable[[float], int], *, default: float) -> None:
         self._worker = worker
         self._flush = flush
         self._default = default
         """Seconds of a call without timeout."""
-        self._offline = offline
         self._unfinished: str | None = None
         """The name of the call whose time was over, which has to be repeated."""
         self._initialized = False
@@ -116,8 +110,6 @@ class Transactions:
         self._check("abort_transaction")
 
         async def abort(left: float) -> None:
-            await self._worker.catch_up()
-            self._worker.pump.discard()
             await self._worker.core.transactions.abort(left)
 
         try:
@@ -163,9 +155,6 @@ class Transactions:
         self, call: Callable[[float], Coroutine[Any, Any, None]], left: float
     ) -> None:
         await self._worker.catch_up()
-        if self._offline:
-            await asyncio.sleep(left)
-            raise ProducerTimeoutError(_OFFLINE)
         await call(left)
 
 

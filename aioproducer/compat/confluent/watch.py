@@ -134,8 +134,7 @@ class Watch:
 
     def begin(self) -> None:
         """Connect, as librdkafka does before the first record, and start what callbacks need."""
-        if not self._settings.offline:
-            self._engine.tasks.start(self._connect(), "confluent-connect")
+        self._engine.tasks.start(self._connect(), "confluent-connect")
         if self._settings.error_cb is not None:
             self._engine.tasks.start(self._look(self._settings.error_cb), "confluent-watch")
         if self._settings.throttle_cb is not None:
@@ -232,8 +231,15 @@ async def start(core: ProducerCore, settings: Settings, outbox: Outbox) -> None:
         NoTokenError: ``oauth_cb`` gives no token.
     """
     await core.start(initialize=False)
-    core.engine.ack_within(settings.ack_timeout_ms)
-    mechanism = core.engine.mechanism
+    engine = core.engine
+    accumulator = engine.accumulator
+    pending = accumulator.pending
+    engine.ack_within(settings.ack_timeout_ms)
+    accumulator.partitioner = settings.partition
+    pending.fails_at_refused_logins = False
+    if settings.offline:
+        engine.metadata.set_bootstrap(())
+    mechanism = engine.mechanism
     if settings.asks_for_tokens and mechanism is not None:
         try:
             async with PatientTimeout(_SECONDS_FOR_A_TOKEN):

@@ -1,18 +1,15 @@
 """The way of records from ``produce()`` into batches, and the thread of their event loop.
 
-It is the blocking producer's (:mod:`aioproducer.sync.inbox`, :mod:`aioproducer.sync.pump`), but for
-two things: no thread waits, because ``produce()`` counts records and refuses them by itself; and a
-record for a topic that is not known yet waits here, because its partition is chosen as librdkafka
-does. An :class:`AIOProducer` has no thread: its records are pumped on its own event loop.
+It is the blocking producer's (:mod:`aioproducer.sync.inbox`, :mod:`aioproducer.sync.pump`), but no
+thread waits, because ``produce()`` counts records and refuses them by itself. An
+:class:`AIOProducer` has no thread: its records are pumped on its own event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from threading import Thread
 from typing import Any, Final
 
 from aioproducer.compat.confluent.cluster_metadata import describe
@@ -23,25 +20,23 @@ from aioproducer.compat.confluent.errors import (
     UnknownTopicError,
 )
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.partitions import LATER
-from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
+from aioproducer.compat.confluent.partitions import UNASSIGNED
+from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
 from aioproducer.compat.confluent.watch import LogLines, start
-from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.accumulator import PendingQueue, SerializedRecord
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.routes import ENTRY
 from aioproducer.errors import (
-    AuthenticationError,
     BootstrapError,
-    DeliveryTimeoutError,
     InvalidPartitionError,
     MetadataTimeoutError,
     ProducerError,
-    TransactionAbortedError,
     UnknownTopicOrPartitionError,
 )
 from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
-from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
+from aioproducer.sync.inbox import Chunk, Inbox, Marker
 from aioproducer.sync.loop_thread import LoopThread
 from aioproducer.sync.pump import Pump
 
@@ -52,22 +47,22 @@ __all__ = [
 ]
 
 
-_BETWEEN_LOGINS: Final = 0.1
-"""Seconds between two looks at brokers that refuse the login."""
+_FIELDS: Final = 9
+"""The fields of a record in the :class:`Intake`."""
+_LEAST_WAIT: Final = 0.1
+"""Seconds for an answer about a topic, whatever ``topic.metadata.propagation.max.ms`` is."""
 
 
 class Intake(Inbox):
-    """Records of all threads, in the order of their ``produce()``."""
+    """Records of all threads, in the order of their ``produce()``.
+
+    Each has the partition that its caller named, or :data:`UNASSIGNED`, in the place of its size.
+    """
 
     def __init__(self, outbox: Outbox) -> None:
         super().__init__(0)
         self._outbox = outbox
         self._marked = False
-
-    def add(self, entry: Entry) -> None:
-        """Put a record at the end; there is always room."""
-        entry_of_thread = (*entry, 0, EVERY_THREAD)  # first: see Inbox.entries
-        self.entries += entry_of_thread
 
     def mark(self, marker: Marker) -> None:
         """Put ``marker`` at the end."""
@@ -86,15 +81,8 @@ class Intake(Inbox):
         return deque((Chunk(EVERY_THREAD, self._take_entries()),))
 
 
-class _Waiting(deque[tuple[Entry, float]]):
-    """The records that wait for a topic, in their order, each with the time when it came."""
-
-    task: asyncio.Future[Any]
-    """Done once none of them waits any more."""
-
-
 class RecordPump(Pump):
-    """Moves records into batches; those of unknown topics wait here until they are late."""
+    """Moves records into batches, or lets them wait."""
 
     def __init__(
         self, core: ProducerCore, intake: Intake, settings: Settings, outbox: Outbox
@@ -102,17 +90,8 @@ class RecordPump(Pump):
         super().__init__(core, intake)
         self._settings = settings
         self._outbox = outbox
-        self._choose = settings.choice
-        self._begins = settings.config.transactional_id is None
-        """True: a batch begins on a short way. In a transaction the long way checks for each batch
-        that no record has failed."""
-        self._timeout = settings.config.delivery_timeout_ms / 1000
-        self._topics: dict[str, _Waiting] = {}
-        """The records that wait for their topic."""
-        self.waiting = 0
-        """The number of them."""
-        self._waiting_bytes = 0
-        """The bytes of their keys and values."""
+        self._followed: set[str] = set()
+        """The topics with a task of :meth:`_follow`."""
         self._in_a_hurry = 0
         """The number of callers that flush."""
 
@@ -129,189 +108,95 @@ class RecordPump(Pump):
             self._core.engine.accumulator.flush(flushed)
 
     def purge(self, *, in_queue: bool, in_flight: bool) -> None:
-        """Fail records that wait, here and in batches, and records on their way."""
+        """Fail records that wait, and records on their way."""
         queued = PurgedError("purge() removed the record") if in_queue else None
         sent = PurgedInFlightError("purge() abandoned the record") if in_flight else None
-        if queued is not None:
-            self.discard(queued)
         self._core.engine.purge(queued, sent)
         self._outbox.publish()
 
-    def awaits(self, topic: str) -> bool:
-        """True if records wait for ``topic``, so that later ones have to wait as well."""
-        return topic in self._topics
-
-    def put(self, entry: Entry) -> None:
-        """Put a record of the event loop's own thread into a batch, or let it wait."""
-        if entry[1] in self._topics and self._core.engine.accumulator.knows(entry[1]):
-            self._release(entry[1])
-        self._put_one(entry, EVERY_THREAD)
-
-    async def topics_known(self) -> None:
-        """Wait until no record waits for its topic."""
-        while self._topics:
-            await asyncio.wait([each.task for each in self._topics.values()])
-
-    def discard(self, error: ProducerError | None = None) -> None:
-        """Fail the records that wait for their topics; None: their transaction is aborted."""
-        error = error or TransactionAbortedError("the transaction was aborted")
-        waiting, self._topics = self._topics, {}
-        for entry, _ in self._taken(waiting.values()):
-            entry[0].set_exception(error)
-            self._core.record_failed(error)
-
-    def rest(self) -> Iterator[Entry | Marker]:
-        """Take everything that remains, at the end."""
-        waiting, self._topics = self._topics, {}
-        for entry, _ in self._taken(waiting.values()):
-            yield entry
-        yield from super().rest()
-
     def _put(self, chunk: Chunk, most: int) -> None:
         """Put records into batches, or let them wait; nobody waits for room."""
-        for topic in [each for each in self._topics if self._core.engine.accumulator.knows(each)]:
-            self._release(topic)
         routes, entries = self._core.routes, chunk.entries
         end = min(len(chunk), chunk.passed + most)
         while chunk.passed < end:
             chunk.passed += routes.append_entries(entries, chunk.passed, end)
             if chunk.passed < end:
+                first = chunk.passed * ENTRY
                 chunk.passed += 1
-                self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
+                self.put(tuple(entries[first : first + _FIELDS]), EVERY_THREAD)
         self._flush()
 
-    def _put_one(self, entry: Entry, thread: Thread, sent: float | None = None) -> None:
-        """Put a record into a batch, or let it wait; ``sent``: when it came, if it has waited."""
-        record, topic, value, key, partition, headers, timestamp, sent_ns = entry
-        accumulator, pipeline = self._core.engine.accumulator, self._core.pipeline
+    def put(self, entry: tuple[Any, ...], caller: object) -> None:
+        """Put a record into a batch, or let it wait.
+
+        ``caller``: None: the present task, which waits for room. Others have counted their records.
+        """
+        record, topic, value, key, partition, headers, timestamp, sent_ns, named = entry
+        chosen = named == UNASSIGNED and partition is not None
         try:
-            if topic in self._topics or not accumulator.knows(topic):
-                self._await_topic(entry)
-                return
-            count = len(self._core.routes.topics[topic].partitions)
-            if partition == LATER:
-                partition = self._choose(key, count)
-                if partition is not None and isinstance(record, Message):
-                    record._partition = partition
-            elif partition is not None and partition >= count:
-                raise InvalidPartitionError(
-                    f"{topic}: partition {partition} does not exist, the topic has {count}"
-                )
-            if self._begins and headers is None and sent is None:
-                now_ms = sent_ns // 1_000_000 if timestamp is None else timestamp
-                now = self._core.engine.clock()
-                serialized = SerializedRecord(
-                    topic, partition, now_ms, key, value, (), record, sent_ns=sent_ns
-                )
-                if accumulator.append(serialized, now) is None:
-                    pipeline.enqueue(serialized, now, thread, over_capacity=True)
-                return
-            pipeline.put(
-                (topic, value, key, partition, headers, timestamp),
+            engine = self._core.engine
+            if engine.transactions is not None:
+                engine.transactions.check_open()
+            accumulator, now = engine.accumulator, engine.clock()
+            pending = accumulator.pending
+            if chosen:
+                partition = accumulator.choose_partition(topic, key, value)
+            serialized = SerializedRecord(
+                topic,
+                partition,
+                sent_ns // 1_000_000 if timestamp is None else timestamp,
+                key,
+                value,
+                headers or (),
                 record,
-                over_capacity=True,
-                caller=thread,
                 sent_ns=sent_ns,
-                sent=sent,
+                by_partitioner=chosen,
             )
+            if accumulator.append(serialized, now) is not None:
+                return
+            if caller is None:
+                self._check_room(topic, pending)
+            engine.pipeline.enqueue(serialized, now, caller, over_capacity=True)
+            if topic in pending.awaiting_metadata and topic not in self._followed:
+                self._followed.add(topic)
+                engine.tasks.start(self._follow(topic), f"confluent-topic-{topic}")
         except Exception as error:
             record.set_exception(error)
             self._core.record_failed(error)
 
-    # --- unknown topics ------------------------------------------------------------------------
+    def _check_room(self, topic: str, pending: PendingQueue) -> None:
+        settings = self._settings
+        if len(pending) >= settings.max_messages or pending.size >= settings.max_bytes:
+            raise QueueFullError(f"{topic}: {counted(len(pending), 'record')} wait already")
 
-    def _await_topic(self, entry: Entry) -> None:
-        topic, size = entry[1], _size(entry)
-        most, most_bytes = self._settings.max_messages, self._settings.max_bytes
-        if self.waiting >= most or self._waiting_bytes + size > most_bytes:
-            raise QueueFullError(f"{topic}: too many records wait for unknown topics already")
-        waiting = self._topics.get(topic)
-        if waiting is None:
-            waiting = self._topics[topic] = _Waiting()
-            waiting.task = asyncio.get_running_loop().create_future()
-            self._core.engine.tasks.start(self._follow(topic, waiting), f"confluent-topic-{topic}")
-        waiting.append((entry, self._core.engine.clock()))
-        self.waiting += 1
-        self._waiting_bytes += size
-
-    async def _follow(self, topic: str, waiting: _Waiting) -> None:
-        try:
-            await self._until_known(topic, waiting)
-        finally:
-            waiting.task.set_result(None)
-
-    async def _until_known(self, topic: str, waiting: _Waiting) -> None:
-        """Wait for the metadata of ``topic``, and fail the records that are late meanwhile."""
+    async def _follow(self, topic: str) -> None:
+        """Fail the records of a topic that does not exist, and those for partitions it lacks."""
         engine = self._core.engine
-        unknown_since = engine.clock()
-        while self._topics.get(topic) is waiting and waiting:
-            first_late = waiting[0][1] + self._timeout
-            decided = unknown_since + self._settings.unknown_topic_seconds
-            left = max(0.0, min(first_late, decided) - engine.clock())
-            try:
-                if self._settings.offline:
-                    await asyncio.sleep(left)
-                    raise MetadataTimeoutError("bootstrap.servers is not set")
-                await engine.queries.topic(topic, left)
-            except AuthenticationError as error:  # the next login may have other credentials
-                await asyncio.sleep(min(left, _BETWEEN_LOGINS))
-                unknown_since = engine.clock()
-                self._fail_late(topic, waiting, error)
-            except ProducerError as error:
-                if not isinstance(error, MetadataTimeoutError | BootstrapError):
-                    self._fail_waiting(topic, waiting, error)
+        pending = engine.accumulator.pending
+        waiting = pending.awaiting_metadata
+        seconds = max(self._settings.unknown_topic_seconds, _LEAST_WAIT)
+        try:
+            while topic in waiting:
+                try:
+                    known = await engine.queries.topic(topic, seconds)
+                except (MetadataTimeoutError, BootstrapError) as late:
+                    said = engine.metadata.errors.get(topic)
+                    if isinstance(said, UnknownTopicOrPartitionError):  # else nobody has told
+                        pending.refuse(waiting.of(topic), UnknownTopicError(str(late)))
+                except ProducerError:
+                    return  # the engine fails the records as well
+                else:
+                    self._refuse_lost(pending, topic, len(known.partitions))
                     return
-                said = engine.metadata.errors.get(topic)
-                if engine.clock() >= decided:
-                    if isinstance(said, UnknownTopicOrPartitionError):
-                        self._fail_waiting(topic, waiting, UnknownTopicError(str(error)))
-                        return
-                    unknown_since = engine.clock()  # nobody has told whether it exists
-                self._fail_late(topic, waiting, error)
-            else:
-                if self._topics.get(topic) is waiting:
-                    self._release(topic)
-                return
-        if self._topics.get(topic) is waiting:
-            del self._topics[topic]
+        finally:
+            self._followed.discard(topic)
 
-    def _release(self, topic: str) -> None:
-        """Put the records of a topic that is known now into batches."""
-        for entry, sent in self._taken([self._topics.pop(topic)]):
-            self._put_one(entry, EVERY_THREAD, sent)
-        self._flush()
-
-    def _fail_waiting(self, topic: str, waiting: _Waiting, error: ProducerError) -> None:
-        if self._topics.get(topic) is waiting:
-            del self._topics[topic]
-        for entry, _ in self._taken([waiting]):
-            entry[0].set_exception(error)
-            self._core.record_failed(error)
-
-    def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
-        now, error = self._core.engine.clock(), DeliveryTimeoutError(f"{topic}: {cause}")
-        while waiting and waiting[0][1] + self._timeout <= now:
-            entry, _ = self._take(waiting)
-            entry[0].set_exception(error)
-            self._core.record_failed(error)
-
-    def _taken(self, queues: Iterable[_Waiting]) -> Iterator[tuple[Entry, float]]:
-        """The records, each of which waits no more: whoever still has the queue finds it empty."""
-        for waiting in queues:
-            while waiting:
-                yield self._take(waiting)
-
-    def _take(self, waiting: _Waiting) -> tuple[Entry, float]:
-        first = waiting.popleft()
-        self.waiting -= 1
-        self._waiting_bytes -= _size(first[0])
-        return first
-
-
-def _size(entry: Entry) -> int:
-    """The bytes of key and value."""
-    _, _, value, key, *_ = entry
-    return len(value or b"") + len(key or b"")
+    def _refuse_lost(self, pending: PendingQueue, topic: str, count: int) -> None:
+        """Fail the records for partitions that ``topic`` lacks, which has ``count``."""
+        for each in pending.awaiting_metadata.of(topic):
+            if each.partition is not None and not 0 <= each.partition < count:
+                said = f"partition {each.partition} does not exist, the topic has {count}"
+                pending.refuse([each], InvalidPartitionError(f"{topic}: {said}"))
 
 
 def _read(flushed: asyncio.Future[Any]) -> None:
@@ -386,8 +271,6 @@ class Worker(LoopThread):
     async def _start_core(self) -> None:
         await start(self.core, self._settings, self._outbox)
 
-    def describe(
-        self, topic: str | None, timeout: float | None, *, offline: bool
-    ) -> ClusterDescription:
+    def describe(self, topic: str | None, timeout: float | None) -> ClusterDescription:
         """The cluster with one topic, or with all: see :func:`describe`."""
-        return self.ask(lambda: describe(self.core.engine.queries, topic, timeout, offline=offline))
+        return self.ask(lambda: describe(self.core.engine.queries, topic, timeout))

@@ -71,7 +71,7 @@ class SerializedRecord:
         self.partition = partition
         """None: the partition follows from the key, or is the sticky one."""
         self.by_partitioner = by_partitioner
-        """True: a user's partitioner has chosen the partition, and chooses again if it is gone."""
+        """True: the partitioner chooses the partition once it can, and again if that is gone."""
         self.timestamp_ms = timestamp_ms
         self.key = key
         self.value = value

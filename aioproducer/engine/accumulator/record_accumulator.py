@@ -72,7 +72,8 @@ class RecordAccumulator:
         self._one_record_each: bool = settings.batch_size <= 1
         self._wake = wake
         self._seek = seek
-        self._partitioner = partitioner
+        self.partitioner = partitioner
+        """Chooses for records that are marked :attr:`SerializedRecord.by_partitioner`."""
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
         self._pool = BufferPool(settings.memory, settings.batch_size, settings.most_doublings)
@@ -228,9 +229,9 @@ class RecordAccumulator:
         Raises :class:`InvalidPartitionError` if it fails or names a partition that does not exist.
         """
         known = self._topics.get(topic)
-        if self._partitioner is None or known is None:
+        if self.partitioner is None or known is None:
             return None
-        return known.ask(self._partitioner, key, value)
+        return known.ask(self.partitioner, key, value)
 
     # --- pending records -------------------------------------------------------------------
 
@@ -242,12 +243,10 @@ class RecordAccumulator:
         caller: object = None,
         over_capacity: bool = False,
         unserialized: Unserialized | None = None,
-        sent: float | None = None,
     ) -> PendingRecord:
         """Let ``record`` wait until its bytes, its topic, its partition or memory is there.
 
-        It expires after ``max_block_ms`` from ``sent`` on, the time of its ``send()``; None: now.
-        ``caller``: the task or thread that sent it, if it may
+        It expires after ``max_block_ms``. ``caller``: the task or thread that sent it, if it may
         wait for memory. ``over_capacity``: see :meth:`PendingQueue.add`. ``unserialized``: the
         record has no key, value and headers yet.
 
@@ -256,8 +255,7 @@ class RecordAccumulator:
             BufferExhaustedError: there is no room for more pending records.
         """
         size = self._sizes.checked(record) if unserialized is None else unserialized.size
-        sent = now if sent is None else sent
-        pending = PendingRecord(record, size, sent, sent + self.settings.max_block)
+        pending = PendingRecord(record, size, now, now + self.settings.max_block)
         topic = self._topics.get(record.topic)
         if unserialized is not None:
             pending.serialize, topic = unserialized.serialize, None
@@ -366,15 +364,14 @@ class RecordAccumulator:
             return
         value: SerializedRecord = record.record
         try:
-            if value.partition is None and self._partitioner is not None:
+            if value.by_partitioner and value.partition is None:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
-                value.by_partitioner = True
             builder = self._put(topic, value, now)
             if builder is None:
                 self.pending.let_wait(record, self._partition_for(topic, record, now), now)
                 return
         except InvalidPartitionError as error:
-            self.pending.refuse(record, error)
+            self.pending.refuse([record], error)
             return
         batch: ProducerBatch = builder.owner.queue[-1]
         self.batches.date_back(batch, record.sent)
@@ -419,8 +416,8 @@ class RecordAccumulator:
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
         deadline: float = self.batches.next_expiry
-        if self._pending_memory.quota.used:
-            deadline = min(deadline, self.pending.next_deadline())
+        if self._pending_memory.quota.used and (oldest := self.pending.oldest) is not None:
+            deadline = min(deadline, oldest.deadline)
         return None if deadline == inf else deadline
 
     @property

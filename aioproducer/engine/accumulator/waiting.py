@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, takewhile
-from math import inf
-from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -49,10 +47,9 @@ PendingFailed: TypeAlias = Callable[[ProducerError, Sequence[PendingRecord]], No
 class PendingQueue:
     """The records that wait for their serializer, for metadata or for memory.
 
-    They are in the order of their ``send()`` calls, so the oldest is the first to expire. A record
-    that has waited elsewhere before takes its place when the deadlines are looked at. ``on_failed``
-    is called with an error, and the records that failed with it; records that their callers have
-    cancelled are not among them.
+    They are in the order of their ``send()`` calls, so the oldest is the first to expire.
+    ``on_failed`` is called with an error, and the records that failed with it; records that their
+    callers have cancelled are not among them.
     """
 
     def __init__(
@@ -75,12 +72,12 @@ class PendingQueue:
         self.waited: list[float] = []
         self.waited_for_memory: list[float] = []
         """See :meth:`take_waits`."""
-        self.refused: list[tuple[str, ProducerError]] = []
-        """The topics and errors of records that no batch could take; see :meth:`take_refused`."""
+        self.refused: list[tuple[str, int, ProducerError]] = []
+        """See :meth:`take_refused`."""
+        self.fails_at_refused_logins = True
+        """False: records wait for metadata until they expire, even if every broker refuses the
+        login."""
         self._records: OrderedDict[PendingRecord, None] = OrderedDict()
-        self._last_sent = 0.0
-        """The latest time of a ``send()``."""
-        self._in_order = True
         self._one_record_each: bool = settings.batch_size <= 1
         self._sizes = sizes
         self._memory = memory
@@ -97,25 +94,19 @@ class PendingQueue:
         return iter(self._records)
 
     @property
+    def size(self) -> int:
+        """The bytes that they count for."""
+        return self._memory.quota.used
+
+    @property
     def oldest(self) -> PendingRecord | None:
         """The record that was sent first; None: none is pending. Any thread may ask."""
         return next(iter(self._records), None)
-
-    def next_deadline(self) -> float:
-        """The next time when a record expires; infinite: none is pending."""
-        self._sort()
-        return inf if (oldest := self.oldest) is None else oldest.deadline
-
-    def _sort(self) -> None:
-        if not self._in_order:
-            self._records = OrderedDict.fromkeys(sorted(self._records, key=attrgetter("sent")))
-            self._in_order = True
 
     def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
         """The records whose deadline has passed, or the first ``most`` of them."""
         if not self._records:
             return []
-        self._sort()
         first = islice(self._records, most)
         return list(takewhile(lambda record: record.deadline <= now, first))
 
@@ -147,7 +138,7 @@ class PendingQueue:
             except NotPreparedError:
                 return
             except ProducerError as error:
-                self.refuse(record, error)
+                self.refuse([record], error)
             else:
                 self.unserialized.remove(record)
                 record.serialize, record.record = None, value
@@ -185,10 +176,6 @@ class PendingQueue:
                 "buffer_memory"
             )
         self._records[record] = None
-        if record.sent < self._last_sent:
-            self._in_order = False
-        else:
-            self._last_sent = record.sent
         self._memory.take(record, node)
         self._flushes.began(record)
         self.let_wait(record, partition, now)
@@ -297,14 +284,14 @@ class PendingQueue:
         self.unserialized.remove(record)
         self._flushes.done(record)
 
-    def refuse(self, record: PendingRecord, error: ProducerError) -> None:
-        """Fail ``record``, which no batch can take; :meth:`take_refused` reports it."""
-        if self.fail([record], error):
-            self.refused.append((record.topic, error))
+    def refuse(self, records: Sequence[PendingRecord], error: ProducerError) -> None:
+        """Fail ``records`` of a topic that no batch can take; :meth:`take_refused` reports them."""
+        if failed := self.fail(records, error):
+            self.refused.append((records[0].topic, failed, error))
             self._wake()
 
-    def take_refused(self) -> list[tuple[str, ProducerError]]:
-        """The topics and errors of the records refused since the last call."""
+    def take_refused(self) -> list[tuple[str, int, ProducerError]]:
+        """The topics, numbers and errors of the records refused since the last call."""
         refused, self.refused = self.refused, []
         return refused
 

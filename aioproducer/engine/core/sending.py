@@ -218,8 +218,6 @@ class TakenRecord:
     is_unserialized = False
     """True: key and value are copies, because a serializer is not prepared."""
     error: Exception | None = None
-    sent: float | None = None
-    """The clock's time of its ``send()``, if it has waited since then."""
 
     def __init__(self, fields: RecordFields) -> None:
         self.fields: tuple[Any, Any, Any, Any, Any, Any] = fields
@@ -254,11 +252,10 @@ class SendPipeline:
         clock: Callable[[], float],
         wall_clock_ns: Callable[[], int],
     ) -> None:
-        routes, pending, batches = accumulator.routes, accumulator.pending, accumulator.batches
+        routes, pending = accumulator.routes, accumulator.pending
         self._accumulator = accumulator
         self._append = accumulator.append
         self._withdraw = pending.withdraw
-        self._date_back = batches.date_back
         self._known_topics = routes.topics
         self._transactions = transactions
         self._hooks = hooks
@@ -348,19 +345,16 @@ class SendPipeline:
         over_capacity: bool = False,
         caller: object = None,
         sent_ns: int | None = None,
-        sent: float | None = None,
     ) -> None:
         """Send a record; ``token`` gets its outcome.
 
         ``over_capacity``: the record is not refused for lack of room, because its caller waits for
         room before the next one. ``caller``: the thread that waits then; None: the present task.
-        ``sent_ns``: the wall clock's time of the ``send()``; None: now. ``sent``: the same by the
-        clock of deadlines.
+        ``sent_ns``: the wall clock's time of the ``send()``; None: now.
         """
         if self._transactions is not None:
             self._transactions.check_open()
         taken = TakenRecord(fields)
-        taken.sent = sent
         try:
             self.take(taken)
             if sent_ns is None:
@@ -428,11 +422,8 @@ class SendPipeline:
         ):
             record = self._serialized(taken, token, sent_ns)
             now = self._clock()
-            builder, sent = self._append(record, now), taken.sent
-            if builder is None:
-                self.enqueue(record, now, caller, over_capacity=over_capacity, sent=sent)
-            elif sent is not None:
-                self._date_back(builder.owner.queue[-1], sent)
+            if self._append(record, now) is None:
+                self.enqueue(record, now, caller, over_capacity=over_capacity)
             return
         topic, _, _, partition, *_ = taken.fields
         unserialized = preparation.serializer_of(
@@ -491,7 +482,6 @@ class SendPipeline:
         unserialized: Unserialized | None = None,
         *,
         over_capacity: bool,
-        sent: float | None = None,
     ) -> None:
         """Let a record wait that no batch takes now; see :meth:`put` and its errors."""
         pending = self._accumulator.enqueue(
@@ -500,7 +490,6 @@ class SendPipeline:
             caller=caller or current_task(),
             over_capacity=over_capacity,
             unserialized=unserialized,
-            sent=sent,
         )
         if isinstance(pending.caller, asyncio.Future):
             pending.on_cancel = self._withdraw

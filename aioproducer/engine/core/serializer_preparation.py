@@ -245,6 +245,6 @@ class SerializerPreparation:
             error.__cause__ = cause
         assert isinstance(error, ProducerError)
         for count, record in enumerate(self._pending.unserialized.of(topic), 1):
-            self._pending.refuse(record, error)
+            self._pending.refuse([record], error)
             if not count % tuning.PREPARED_PER_TURN:
                 await asyncio.sleep(0)

@@ -211,9 +211,9 @@ class PendingFailures:
 
     def count_refused(self, now: float) -> None:
         """Count the records that no batch could take, and that have failed."""
-        for topic, error in self._pending.take_refused():
-            self._count(topic, 1, error, now)
-            self.tell(topic, 1, error)
+        for topic, failed, error in self._pending.take_refused():
+            self._count(topic, failed, error, now)
+            self.tell(topic, failed, error)
 
     def tell(self, topic: str, failed: int, error: ProducerError) -> None:
         """Write a line about records that have failed."""

@@ -119,9 +119,10 @@ class MetadataRefresher(Requester):
         refusal = self._client.refusal(self._metadata.peers)
         if refusal is None:
             return
-        for topic in list(self._pending.awaiting_metadata.topics):
-            self._fail_pending(topic, anew(refusal))
-        self._metadata.tell_waiting(refusal)
+        if self._pending.fails_at_refused_logins:
+            for topic in list(self._pending.awaiting_metadata.topics):
+                self._fail_pending(topic, anew(refusal))
+            self._metadata.tell_waiting(refusal)
         self._on_refusal(refusal)
 
     def _forget_idle_topics(self, now: float) -> None:

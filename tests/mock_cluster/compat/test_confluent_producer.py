@@ -9,7 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import confluent_kafka as theirs
 import pytest
@@ -191,6 +193,44 @@ def test_an_unknown_partition_fails_once_the_topic_is_known(cluster: MockCluster
         producer.flush()
     assert reports.errors == [KafkaError._UNKNOWN_PARTITION]
     assert (reports.messages[0].partition(), reports.messages[0].offset()) == (9, None)
+
+
+@pytest.mark.parametrize("waits", ["for its topic", "for its batch"])
+def test_a_partition_that_was_not_named_is_chosen_among_those_that_exist(
+    cluster: MockCluster, waits: str
+) -> None:
+    """The topic had more partitions as the record came: it was made again."""
+    reports, key = Reports(), "k"
+    with Producer(conf(cluster)) as producer:
+        if waits == "for its batch":
+            producer.produce("t", "first", partition=0)
+            producer.flush()
+        former = SimpleNamespace(partitions=[None] * 1_000)
+        producer._topics = {"t": former}
+        producer.produce("t", "x", key=key, on_delivery=reports)
+        producer.flush()
+    assert crc32(key.encode()) % 1_000 >= 4
+    assert reports.errors == [None]
+    assert reports.messages[0].partition() == crc32(key.encode()) % 4
+
+
+@pytest.mark.parametrize("make", [theirs.Producer, Producer], ids=["theirs", "ours"])
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_failed_record_has_its_partition(
+    cluster: MockCluster, make: Any, key: str | None, is_known: bool
+) -> None:
+    reports = Reports()
+    producer = make(conf(cluster))
+    if is_known:
+        producer.produce("t", "x")
+        producer.flush(10)
+    cluster.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+    producer.produce("t", "x", key=key, on_delivery=reports)
+    producer.flush(10)
+    assert reports.errors == [TOPIC_AUTHORIZATION_FAILED]
+    expected = range(4) if key is None else [crc32(key.encode()) % 4]
+    assert reports.messages[0].partition() in expected
 
 
 def test_a_brokers_error_is_reported_with_its_code(cluster: MockCluster) -> None:
@@ -496,10 +536,11 @@ async def test_a_futures_error_is_a_kafka_exception() -> None:
             with pytest.raises(KafkaException) as raised:
                 await future
             assert raised.value.args[0] == TOPIC_AUTHORIZATION_FAILED
-            lost = await producer.produce("t", "x", partition=9)
-            with pytest.raises(KafkaException) as raised:
-                await lost
-            assert raised.value.args[0] == KafkaError._UNKNOWN_PARTITION
+            for partition in (9, -5):
+                lost = await producer.produce("t", "x", partition=partition)
+                with pytest.raises(KafkaException) as raised:
+                    await lost
+                assert raised.value.args[0] == KafkaError._UNKNOWN_PARTITION
 
 
 async def test_transactions_and_purges() -> None:
@@ -546,6 +587,62 @@ async def test_a_transaction_without_its_purged_records_is_not_committed(topic: 
             await producer.commit_transaction()
 
 
+async def test_without_servers_nobody_is_asked() -> None:
+    async with AIOProducer({"message.timeout.ms": 400, "transactional.id": "tx"}) as producer:
+        with pytest.raises(KafkaException) as raised:
+            await producer.init_transactions(0.1)
+        assert raised.value.args[0] == KafkaError._TIMED_OUT
+        assert raised.value.args[0].retriable()
+        with pytest.raises(KafkaException, match="described the cluster") as raised:
+            await producer.list_topics(timeout=0.1)
+        assert raised.value.args[0] == KafkaError._TRANSPORT
+        assert producer._core.engine.client.connections() == []
+    async with AIOProducer({"message.timeout.ms": 200}) as producer:
+        future = await producer.produce("t", "x")
+        with pytest.raises(KafkaException) as raised:
+            await future
+        assert raised.value.args[0] == KafkaError._MSG_TIMED_OUT
+        assert producer._core.engine.client.connections() == []
+
+
+@pytest.mark.parametrize("how", ["does not exist", "late", "purged", "cancelled", "refused"])
+async def test_records_of_unknown_topics_are_seen_as_those_of_all_producers(how: str) -> None:
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        cluster.set_topic_error("late", 29 if how == "refused" else 3)
+        options = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "message.timeout.ms": 300 if how == "late" else 60_000,
+            "topic.metadata.propagation.max.ms": 300 if how == "does not exist" else 30_000,
+        }
+        async with AIOProducer(options) as producer:
+            await producer.list_topics()
+            future = await producer.produce("late", "x")
+            health = producer._core.health()
+            assert health.pending_records == len(producer) == 1
+            if how == "purged":
+                await producer.purge()
+            elif how == "cancelled":
+                future.cancel()
+            await asyncio.wait([future])
+            await until(lambda: not producer._core.health().pending_records)
+            assert len(producer) == 0
+            failed = producer._core.metrics()["producer-metrics"]["record-error-total"]
+            assert failed == (how != "cancelled")
+            if how != "cancelled":
+                error = future.exception()
+                assert isinstance(error, KafkaException)
+                code = error.args[0].name()
+                assert (
+                    code
+                    == {
+                        "does not exist": "_UNKNOWN_TOPIC",
+                        "late": "_MSG_TIMED_OUT",
+                        "purged": "_PURGE_QUEUE",
+                        "refused": "TOPIC_AUTHORIZATION_FAILED",
+                    }[how]
+                )
+
+
 @pytest.mark.parametrize("how", ["purged", "late"])
 async def test_a_cancelled_future_of_an_unknown_topic_harms_no_other(how: str) -> None:
     async with MockCluster(brokers=1, topics={"t": 1, "late": 1}) as cluster:
@@ -585,12 +682,14 @@ async def test_a_commit_waits_for_records_of_a_topic_that_is_not_known_yet() -> 
 
 
 @pytest.mark.parametrize(
-    "limit", [{"queue.buffering.max.messages": 10}, {"queue.buffering.max.kbytes": 1}]
+    ("limit", "most"),
+    [({"queue.buffering.max.messages": 10}, 10), ({"queue.buffering.max.kbytes": 1}, 6)],
 )
 @pytest.mark.parametrize("how", ["purged", "late", "known"])
 async def test_a_queue_of_records_that_wait_for_their_topics_is_full(
-    limit: dict[str, int], how: str
+    limit: dict[str, int], most: int, how: str
 ) -> None:
+    """A record counts for the bytes of its batch: 182."""
     async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
         cluster.set_topic_error("late", 3)
         options: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, **limit}
@@ -599,8 +698,8 @@ async def test_a_queue_of_records_that_wait_for_their_topics_is_full(
         async with AIOProducer(options) as producer:
             for _ in range(2):  # the second time there is room again
                 futures = [await producer.produce("late", b"x" * 99, key=b"k") for _ in range(12)]
-                assert len(producer) == 10
-                for full in futures[10:]:
+                assert len(producer) == most
+                for full in futures[most:]:
                     with pytest.raises(KafkaException) as raised:
                         await full
                     assert raised.value.args[0] == KafkaError._QUEUE_FULL
@@ -608,17 +707,14 @@ async def test_a_queue_of_records_that_wait_for_their_topics_is_full(
                     await producer.purge()
                 elif how == "known":
                     cluster.set_topic_error("late", 0)
-                    await asyncio.gather(*futures[:10])
+                    await asyncio.gather(*futures[:most])
                     break
                 await asyncio.wait(futures)
                 assert len(producer) == 0
 
 
 @pytest.mark.parametrize("ways", [{}, {"headers": {"a": "b"}}, {"transactional": True}])
-@pytest.mark.parametrize("has_memory", [True, False])
-async def test_the_time_of_a_record_begins_with_its_produce(
-    monkeypatch: pytest.MonkeyPatch, ways: dict[str, Any], has_memory: bool
-) -> None:
+async def test_the_time_of_a_record_begins_with_its_produce(ways: dict[str, Any]) -> None:
     """It has waited for its topic; with a transaction it must not outlast that."""
     async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
         cluster.set_topic_error("late", 3)
@@ -633,8 +729,6 @@ async def test_the_time_of_a_record_begins_with_its_produce(
             if transactional:
                 await producer.init_transactions()
                 await producer.begin_transaction()
-            if not has_memory:
-                monkeypatch.setattr(producer._core.pipeline, "_append", lambda *_: None)
             engine = producer._core.engine
             before = engine.clock()
             future = await producer.produce("late", "x", headers=ways.get("headers"))

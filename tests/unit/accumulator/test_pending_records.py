@@ -108,23 +108,19 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     assert world.pending.fail([late], ProducerError("again")) == 0
 
 
-def test_a_record_that_has_waited_elsewhere_expires_after_its_own_time() -> None:
-    """Records of compat.confluent wait for their topic before they come here."""
-    world = AccumulatorWorld()
+def test_a_record_that_gets_no_memory_after_its_topic_is_known_expires_after_its_own_time() -> None:
+    world = AccumulatorWorld(memory=4 * BATCH, kept_memory=4 * BATCH)
+    world.learn(1)
+    token = world.send(topic="late")
     world.now += 1.0
-    token = world.send(topic="unknown")
-    first, second = (
-        world.accumulator.enqueue(
-            SerializedRecord("known", 0, 0, None, b"1", (), Token()), world.now, sent=START + waited
-        )
-        for waited in (0.0, 0.5)
-    )
+    for _ in range(8):
+        world.send(size=FULL)
+    assert len(world.pending) > 1
+    world.learn(1, topic="late")
+    assert not world.pending.awaiting_metadata.of("late")
     assert world.accumulator.next_deadline() == START + BLOCK
-    assert world.pending.oldest is first
-    assert world.pending.expired(START + BLOCK) == [first]
-    assert world.pending.expired(START + BLOCK + 0.5) == [first, second]
-    [*_, last] = world.pending.expired(START + BLOCK + 1.0)
-    assert last.record.token is token
+    [first] = world.pending.expired(START + BLOCK)
+    assert first.record.token is token
 
 
 def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
@@ -361,7 +357,7 @@ def test_one_that_can_not_be_serialized_fails_alone() -> None:
     assert isinstance(large.record.token.exception(), RecordTooLargeError)
     assert right.is_done
     assert world.pending_memory.quota.used == 0
-    assert [topic for topic, _ in world.pending.take_refused()] == ["t", "t"]
+    assert [each[:2] for each in world.pending.take_refused()] == [("t", 1), ("t", 1)]
 
 
 def test_a_slice_takes_the_oldest() -> None:

@@ -86,9 +86,8 @@ class AccumulatorWorld(World):
             token, TIMESTAMP_MS * 1_000_000, None, topic, value, key, partition
         ):
             return token
-        chosen = None
-        if partition is None:
-            chosen = partition = accumulator.choose_partition(topic, key, value)
+        if asks := partition is None and accumulator.partitioner is not None:
+            partition = accumulator.choose_partition(topic, key, value)
         record = SerializedRecord(
             topic,
             partition,
@@ -97,7 +96,7 @@ class AccumulatorWorld(World):
             value,
             (),
             token,
-            by_partitioner=chosen is not None,
+            by_partitioner=asks,
         )
         if not accumulator.append(record, self.now):
             accumulator.enqueue(record, self.now)

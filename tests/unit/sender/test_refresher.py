@@ -109,6 +109,19 @@ async def test_who_waits_for_metadata_is_told_that_no_broker_lets_it_in(
         assert caplog.records[0].levelno == logging.ERROR
 
 
+async def test_records_may_outlast_refused_logins() -> None:
+    async with running(known=False) as world:
+        world.accumulator.pending.fails_at_refused_logins = False
+        world.network.unreachable.add(BOOT.id)
+        future = world.send()
+        world.network.has_refused_logins = True
+        world.network.refused = AuthenticationError("wrong password")
+        await world.turn()
+        assert not future.done()
+        await world.turn(MAX_BLOCK)
+        assert isinstance(future.exception(), BootstrapError)
+
+
 async def test_records_that_know_their_partition_are_not_refused() -> None:
     async with running() as world:
         world.network.has_refused_logins = True
