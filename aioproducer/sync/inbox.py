@@ -27,6 +27,7 @@ from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.sending import TakenRecord, utf8
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import hide
+from aioproducer.engine.records.builder import header_bytes
 from aioproducer.engine.records.routes import ENTRY
 from aioproducer.serialization.serializer import SharedHeaders, shared_headers
 from aioproducer.sync.record_future import RecordFuture
@@ -296,7 +297,7 @@ def _chunks(entries: list[Any]) -> Iterator[Chunk | Marker]:
 
 this_thread = acceleration.speedups.this_thread if acceleration.ACCELERATED else current_thread
 """``threading.current_thread()``; compiled, a call costs a third."""
-_BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
+_BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its content
 
 
 class InboxOwner(Protocol):
@@ -393,6 +394,8 @@ class InboxWriter:
             size += len(value)
         if key is not None:
             size += len(key)
+        if headers is not None:
+            size += len(header_bytes(headers))
         entry = (
             future, topic, value, key, partition, headers, timestamp_ms, sent_ns, size,
             this_thread(),

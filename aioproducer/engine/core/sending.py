@@ -40,6 +40,7 @@ from aioproducer.engine.observer import (
 from aioproducer.engine.partitioning import UNKNOWN
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import ACCELERATED, Routes
+from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Header, Headers, ProducerRecord
 from aioproducer.serialization.serializer import SharedHeaders, checked_headers
@@ -230,11 +231,12 @@ class TakenRecord:
 
     @property
     def size(self) -> int:
-        """Bytes of key and value; an estimate if they wait for their serializers."""
-        _, value, key, *_ = self.fields
+        """Its bytes, an upper bound; an estimate if key and value wait for their serializers."""
+        _, value, key, _, headers, _ = self.fields
         if self.is_unserialized:
-            return estimated_size(value) + estimated_size(key)
-        return (0 if value is None else len(value)) + (0 if key is None else len(key))
+            waiting = estimated_size(value) + estimated_size(key)
+            return waiting + batch_size_bound(None, None, headers)
+        return batch_size_bound(key, value, headers)
 
 
 class SendPipeline:

@@ -68,9 +68,10 @@ def small() -> Iterator[Producer]:
 
 def fill(producer: Producer, field: str = "value") -> int:
     """Send until that raises, which it does; how many records it was."""
+    content: Any = {"h": b"x" * 1000} if field == "headers" else b"x" * 1000
     for sent in range(1_000_000):
         try:
-            producer.send("orders", **{"value": None, field: b"x" * 1000})  # type: ignore[arg-type]
+            producer.send("orders", **{"value": None, field: content})
         except (ProducerClosedError, BufferExhaustedError):
             return sent
     raise AssertionError("memory is not bounded")
@@ -583,7 +584,7 @@ def test_flush_gives_up_in_time(producer: Producer) -> None:
     assert not future.done()
 
 
-@pytest.mark.parametrize("field", ["key", "value"])
+@pytest.mark.parametrize("field", ["key", "value", "headers"])
 def test_memory_is_bounded_and_nobody_waits_for_it_in_a_callback(
     small: Producer, field: str
 ) -> None:
