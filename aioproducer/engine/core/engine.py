@@ -217,7 +217,7 @@ class Engine:
         from aioproducer.engine.core.transaction_api import SenderCommands, TransactionApi
         from aioproducer.engine.transactions.group_offsets import GroupOffsets
 
-        api = TransactionApi(
+        return TransactionApi(
             manager,
             GroupOffsets(f"transactional id {self.config.transactional_id!r}"),
             SenderCommands(
@@ -231,8 +231,6 @@ class Engine:
             self.metrics,
             self.clock,
         )
-        api.changed()
-        return api
 
     def _make_identity(self) -> Requester:
         """The part that gets the producer id, and sends the requests of transactions."""

@@ -110,12 +110,17 @@ class TransactionApi:
         self._left_open = False
         self._bulks = 0
         """The number of ``send_many()`` under way."""
+        manager.on_state = self._allow_sending
+        self._allow_sending(manager.state)
 
     # --- waiting ---------------------------------------------------------------------------
 
+    def _allow_sending(self, state: State) -> None:
+        """Let records take the fast path only where :meth:`check_open` lets them pass."""
+        self._sender.allow_sending(state is State.IN_TRANSACTION)
+
     def changed(self) -> None:
-        """Wake senders and waiting calls: the state may have changed."""
-        self._sender.allow_sending(self.manager.state is State.IN_TRANSACTION)
+        """Wake waiting calls: the state may have changed."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

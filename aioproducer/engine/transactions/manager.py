@@ -143,6 +143,8 @@ class TransactionManager(RequestSource):
         self.joined = joined is not None
         self.on_request: Callable[[], None] = lambda: None
         """Called when a batch waits for :meth:`next_request`."""
+        self.on_state: Callable[[State], None] = lambda _: None
+        """Called with each new state."""
         self._sequence_numbers = sequence_numbers
         self._timeout_ms = timeout_ms
         self._fatal_error: ProducerError | None = None
@@ -544,3 +546,4 @@ class TransactionManager(RequestSource):
         state_changed(self, self.state.name, state.name)
         self.state = state
         self.state_changes += 1
+        self.on_state(state)

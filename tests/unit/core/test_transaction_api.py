@@ -210,6 +210,15 @@ async def test_the_next_transaction_begins_when_the_commit_is_done(how: str) -> 
     assert calls.manager.state is S.IN_TRANSACTION
 
 
+async def test_the_fast_path_ends_with_the_state_that_lets_records_pass() -> None:
+    calls = await opened()
+    assert calls.sending
+    calls.manager.delivery_failed(FAILED)  # no round of the sender has followed yet
+    with pytest.raises(AbortableTransactionError, match="can't send"):
+        calls.check_open()
+    assert not calls.sending
+
+
 @WAIT_ENDS
 async def test_the_next_transaction_tells_once_that_the_commit_failed(how: str) -> None:
     calls = await opened()
