@@ -11,7 +11,14 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import typer
 
-from aioproducer.admin import Admin, GroupDescription, GroupListing, GroupMember, LogPosition
+from aioproducer.admin import (
+    Admin,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    LogPosition,
+    PartitionLag,
+)
 from aioproducer.cli import EXIT_FAILED, exit_codes
 from aioproducer.cli.admin_call import Yes, call_admin, countdown, delete_each, is_confirmed
 from aioproducer.cli.app import SubcommandGroup, new_program
@@ -32,6 +39,7 @@ from aioproducer.errors import (
     GroupIdNotFoundError,
     InvalidOffsetError,
     NonEmptyGroupError,
+    UnknownTopicOrPartitionError,
 )
 from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
@@ -363,7 +371,7 @@ def _member_row(member: GroupMember) -> tuple[str, ...]:
 
 
 def _lag(committed: int | None, end: int | None) -> int | None:
-    return None if committed is None or end is None else max(0, end - committed)
+    return None if committed is None else PartitionLag(committed, end).lag
 
 
 def _number(number: int | None) -> str:
@@ -528,10 +536,24 @@ async def _progress(
     offsets: dict[TopicPartition, tuple[int | None, int | None]] = {
         where: (each.committed, each.end) for where, each in lag.items()
     }
-    others: dict[TopicPartition, LogPosition] = dict.fromkeys(owners(group).keys() - lag, "end")
-    ends = await admin.list_offsets(others, timeout=left())
+    ends = await _ends(admin, sorted(owners(group).keys() - lag), left)
     offsets |= {where: (None, end) for where, end in ends.items()}
     return GroupProgress(group, dict(sorted(offsets.items())))
+
+
+async def _ends(
+    admin: Admin, partitions: Sequence[TopicPartition], left: Callable[[], float]
+) -> dict[TopicPartition, int | None]:
+    """The ends of partitions; None for those that members still have, but no longer exist."""
+    wanted: dict[TopicPartition, LogPosition] = dict.fromkeys(partitions, "end")
+    try:
+        return {**await admin.list_offsets(wanted, timeout=left())}
+    except UnknownTopicOrPartitionError:
+        if len(partitions) == 1:
+            return {partitions[0]: None}
+    middle = len(partitions) // 2
+    first = await _ends(admin, partitions[:middle], left)
+    return first | await _ends(admin, partitions[middle:], left)
 
 
 def _target(

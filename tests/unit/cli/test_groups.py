@@ -35,11 +35,16 @@ from aioproducer.cli.groups import (
     new_offset,
 )
 from aioproducer.cli.results import cluster_lines, print_result
-from aioproducer.errors import GroupIdNotFoundError, NonEmptyGroupError
+from aioproducer.errors import (
+    GroupIdNotFoundError,
+    NonEmptyGroupError,
+    UnknownTopicOrPartitionError,
+)
 from aioproducer.model import Node, TopicPartition
 
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 GONE = TopicPartition("gone", 0)
+DELETED = TopicPartition("deleted", 0)
 RESET = ["groups", "reset-offsets", "billing", "-b", "host:9092"]
 
 
@@ -49,13 +54,16 @@ class Offsets:
     def __init__(self, state: str | None = "Empty", members: int = 0) -> None:
         self.state = state
         self.members = tuple(
-            GroupMember(f"m-{number}", None, f"app-{number}", "/::1", ())
+            GroupMember(f"m-{number}", None, f"app-{number}", "/::1", (ONE, DELETED, ZERO))
             for number in range(members)
         )
         self.altered: dict[TopicPartition, int] = {}
         self.deleted: list[str] = []
 
-    async def describe_groups(self, group: str, *, timeout: float) -> dict[str, GroupDescription]:
+    async def describe_groups(
+        self, groups: str | list[str], *, timeout: float
+    ) -> dict[str, GroupDescription]:
+        (group,) = [groups] if isinstance(groups, str) else groups
         if self.state is None:
             raise GroupIdNotFoundError(f"group {group!r}: there is no such group")
         return {group: GroupDescription(group, "classic", self.state, "", "", self.members)}
@@ -76,6 +84,8 @@ class Offsets:
     async def list_offsets(
         self, positions: Mapping[TopicPartition, Any], *, timeout: float
     ) -> dict[TopicPartition, int]:
+        if DELETED in positions:
+            raise UnknownTopicOrPartitionError(f"{DELETED}: UNKNOWN_TOPIC_OR_PARTITION")
         offsets = {"beginning": 5, "end": 100}
         late = {ONE: 100}
         return {where: offsets.get(at, late.get(where, 70)) for where, at in positions.items()}
@@ -154,6 +164,16 @@ def test_a_group_with_members_is_left_alone(
     assert (told, said.count("\n"), admin.altered) == ("", 1, {})
     assert "'billing' is active (Stable, 5 members: app-0 at /::1, " in said
     assert said.endswith(", …): stop its members, and try again\n")
+
+
+def test_a_group_whose_member_still_has_a_deleted_topic(
+    admin: Offsets, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.__init__("Stable", 1)  # type: ignore[misc]
+    assert run(["groups", "describe", "billing", "-b", "host:9092", "--json"]) == 0
+    [group] = json.loads(capsys.readouterr().out)["groups"]
+    ends = {(each["topic"], each["partition"]): each["end"] for each in group["partitions"]}
+    assert ends == {DELETED: None, GONE: None, ZERO: 100, ONE: 100, TWO: 100}
 
 
 def test_a_group_that_is_not_there(admin: Offsets, capsys: pytest.CaptureFixture[str]) -> None:
