@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.config import ProducerConfig
-from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
+from aioproducer.config.names import (
+    BY_JAVA_NAME,
+    WITHOUT_EFFECT,
+    unknown_keyword,
+    unknown_property,
+)
 from aioproducer.config.options import OPTIONS, Option
 from aioproducer.config.producer_config import read_properties
 from aioproducer.config.properties import BUILT_IN, Reference, Settled
@@ -81,6 +86,8 @@ def given(**options: Any) -> dict[str, Any]:
 def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """``name=value`` each: the producer's options by Python name, the line reader's properties.
 
+    Java options without effect keep their names: :func:`producer_config` warns of them.
+
     Raises:
         ConfigError: no ``=``, an unknown name, or a value that the option does not take.
     """
@@ -96,6 +103,9 @@ def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[st
             reader[name] = value
             continue
         option = OPTIONS.get(name) or BY_JAVA_NAME.get(name)
+        if option is None and name in WITHOUT_EFFECT:
+            options[name] = value
+            continue
         if option is None:
             raise unknown_property(name) if "." in name else unknown_keyword(name)
         refers = Reference.in_value(value, BUILT_IN) is not None  # read with the others
@@ -156,7 +166,9 @@ def producer_config(
     Raises:
         ConfigError: it cannot be read, an option is wrong, or nobody named the bootstrap servers.
     """
-    properties = {} if path is None else read_properties(path)
+    properties = {} if path is None else dict(read_properties(path))
+    properties |= {name: value for name, value in options.items() if name in WITHOUT_EFFECT}
+    options = {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
     if not options.get("client_id", properties.get("client.id")):
         options = {**options, "client_id": client_id}
     if not options.get("bootstrap_servers", properties.get("bootstrap.servers")):

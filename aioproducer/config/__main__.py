@@ -63,7 +63,7 @@ def _lines() -> Iterator[str]:
         yield from (_row(row, meanings()) for row in rows)
         yield ""
     yield from ("### Java options without effect", "")
-    yield "In a properties file these are named in one warning; as keywords they are errors."
+    yield "As properties these are named in one warning; as keywords they are errors."
     yield ""
     yield from _table("Java option", "Why")
     for name, reason in WITHOUT_EFFECT.items():

@@ -56,6 +56,15 @@ def test_a_wrong_property_is_named(text: str, message: str) -> None:
         split_properties([text])
 
 
+def test_a_property_without_effect_is_a_warning_as_in_a_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options, _ = split_properties(["metrics.recording.level=DEBUG", "linger.ms=7"])
+    with caplog.at_level(logging.WARNING, "aioproducer"):
+        assert producer_config(None, SERVERS | options).linger_ms == 7
+    assert "properties without effect: metrics.recording.level" in caplog.text
+
+
 def test_the_command_line_comes_before_the_file(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("bootstrap.servers=a:1\nlinger.ms=1\nclient.id=mine\nacks=nonsense\n")
