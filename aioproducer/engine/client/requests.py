@@ -31,7 +31,8 @@ class MetadataRequest(SchemaRequest):
         """The request as a message."""
         topic = schema.MetadataRequestTopic
         return schema.MetadataRequest(
-            topics=[topic(name=name) for name in sorted(self.asked.topics)]
+            topics=[topic(name=name) for name in sorted(self.asked.topics)],
+            allow_auto_topic_creation=True,
         )
 
     def read(self, response: LazyMetadataResponse) -> Generator[None, None, MetadataNews]:
