@@ -398,6 +398,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         self._single = None
         self._assignment.rewind()
         self._progress.singly, self._progress.unacknowledged = None, 0
+        self._progress.transacts = False
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         """Iterate over the records one by one.
@@ -682,6 +683,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         Raises:
             KafkaError: the group refused an offset, or assigned partitions to another member before
                 their records were committed.
+            IllegalStateError: the end of a transaction commits the records being processed.
             ProducerTimeoutError: no coordinator answered within ``max_block_ms``.
         """
         self._enter()
@@ -691,6 +693,11 @@ class Consumer(Generic[ReadKey, ReadValue]):
         deserializers = self._deserializers
         deserializes = deserializers is not None and deserializers.at_work
         if not (self._assignment.in_callback or deserializes):  # then the loop's record is in work
+            if self._progress.in_transaction:
+                raise IllegalStateError(
+                    "commit() would commit records before their transaction: the end of the "
+                    "`async with work:` block commits them"
+                )
             self._progress.finish()
         await self._commits.commit(self._assignment.owned, self._timeout)
         if lost := self._progress.take_uncommitted():

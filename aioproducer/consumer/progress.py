@@ -47,6 +47,8 @@ class Progress:
         """The loop whose records the application acknowledges one by one."""
         self.unacknowledged = 0
         """The number of its records that are not acknowledged."""
+        self.transacts = False
+        """True: the end of a transaction acknowledges the batch of the loop."""
 
     async def more(self) -> None:
         """Wait until the application is done with something more, or asks for records."""
@@ -192,6 +194,11 @@ class Progress:
     def counts(self, work: Work | None) -> bool:
         """True if ``work`` is that of a partition of this member that was not moved since."""
         return work is not None and self.work_of(work.where) is work
+
+    @property
+    def in_transaction(self) -> bool:
+        """True while a loop works on what only the end of its transaction acknowledges."""
+        return self.transacts and any(self.counts(work) for work, _ in self._batch)
 
     @property
     def is_idle(self) -> bool:

@@ -120,22 +120,21 @@ class Transactions:
         self._group = group
         self._assignment = assignment
         self._settled = settled
-        self._work: TransactionalWork[Any, Any] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> TransactionalWork[Any, Any]:
-        if self._work is not None and not self._work.entered:
+        if self._progress.in_transaction:
             raise IllegalStateError(
-                "the last work was not entered, and its records would be lost: use "
-                "`async with work:` for each one"
+                "the last work was not entered, or its block has not ended, and its records would "
+                "be lost: use `async with work:` for each one, and leave it before the next one"
             )
-        self._work = None
+        self._progress.transacts = False
         await self._settled()
         records = await self._next_records()
-        self._work = TransactionalWork(records, self._transaction(records))
-        return self._work
+        self._progress.transacts = True
+        return TransactionalWork(records, self._transaction(records))
 
     async def _next_records(self) -> list[AnyRecord]:
         """The records of the next work.
@@ -172,11 +171,12 @@ class Transactions:
         self, first: dict[TopicPartition, int], works: dict[TopicPartition, Work | None]
     ) -> AsyncIterator[None]:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
-        commits = False
+        is_done = commits = False
         try:
             try:
                 async with self._producer.transaction():
                     yield
+                    is_done = True  # an error before it is none of this group
                     offsets = await in_turns(self._progress.moved())
                     self._check_owned(works)  # no turn of others from here to the offsets' request
                     works = {where: self._progress.work_of(where) for where in offsets}
@@ -191,7 +191,7 @@ class Transactions:
                 self._assignment.start_over(first)
                 raise
             self._assignment.rewind()
-            if not _refused_by_group(error):
+            if not (is_done and _refused_by_group(error)):
                 raise
             (logger.warning if first else logger.debug)(
                 "Group %r refused the offsets of a transaction, which was aborted. Its records "

@@ -21,6 +21,8 @@ from aioproducer.errors import (
     CommitUnconfirmedError,
     ConfigError,
     CoordinatorLoadInProgressError,
+    IllegalGenerationError,
+    IllegalStateError,
     KafkaError,
     ProducerTimeoutError,
     RecordTooLargeError,
@@ -371,6 +373,46 @@ def test_records_of_a_partition_that_went_and_came_back_have_one_transaction(slo
             await asyncio.sleep(60)
             copying.cancel()
         assert [each.value for each in world.cluster.records("results")] == [b"0", b"1", b"2", b"3"]
+
+    live(life)
+
+
+def test_nothing_but_the_end_of_its_transaction_acknowledges_a_record() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 8, 1)
+        async with a_producer(world, "worker") as producer, consumer(world) as reader:
+            works = reader.transactions(producer, max_records=4)
+            work = await anext(works)
+            with pytest.raises(IllegalStateError, match="before their transaction"):
+                await reader.commit()
+            with pytest.raises(IllegalStateError, match="not entered, or its block has not ended"):
+                await anext(works)
+            with suppress(ZeroDivisionError):
+                async with work:
+                    with pytest.raises(IllegalStateError, match="its block has not ended"):
+                        await anext(works)
+                    with pytest.raises(IllegalStateError, match="before their transaction"):
+                        await reader.commit()
+                    raise ZeroDivisionError
+            work = await anext(works)
+            async with work:
+                assert [each.offset for each in work] == [0, 1, 2, 3]
+            await reader.commit()
+            await asyncio.sleep(1)  # for the marker
+            assert committed(world) == {ZERO: 4}
+
+    live(life)
+
+
+def test_an_error_of_another_group_in_a_transaction_is_raised() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 4, 1)
+        async with a_producer(world, "worker") as producer, consumer(world) as reader:
+            async for work in reader.transactions(producer):
+                with pytest.raises(IllegalGenerationError, match="of another group"):
+                    async with work:
+                        raise IllegalGenerationError("of another group")
+                break
 
     live(life)
 
