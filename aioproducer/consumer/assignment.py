@@ -1,7 +1,7 @@
 """The partitions of a member: what its group gives it, takes from it, and gives away without it.
 
 An error of a callback ends the membership, except those of ``on_revoked`` that are usual in a
-rebalance (:meth:`Assignment._passes`).
+rebalance (:meth:`Assignment._passes`), and ours about partitions that were lost.
 """
 
 from __future__ import annotations
@@ -404,8 +404,9 @@ class Assignment:
         self._release(partitions)
 
     async def settled(self, idle: Callable[[], bool]) -> None:
-        """Tell the application what was lost; while ``idle`` says so, wait until it has no record
-        and asks for more."""
+        """Tell the application what was lost, once the callback that runs has ended; while ``idle``
+        says so, wait until it has no record and asks for more."""
+        await self.call_ended()
         await self._tell_of_losses()
         while idle() and not (self._progress.is_idle and self._source.is_asked):
             await self._progress.more()
@@ -646,7 +647,10 @@ class Assignment:
             self._lost.clear()
             return lost
 
-        await self._tell(self._settings.on_lost, take, lambda counts: counts.lost_calls)
+        try:
+            await self._tell(self._settings.on_lost, take, lambda counts: counts.lost_calls)
+        except ProducerError as error:  # a commit or a seek is too late for them
+            self._warn(self._settings.on_lost, error)
 
     async def _tell_of_revocation(self, partitions: Collection[TopicPartition]) -> None:
         def take() -> frozenset[TopicPartition]:

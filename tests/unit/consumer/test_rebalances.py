@@ -240,6 +240,62 @@ def test_a_commit_in_a_callback_may_be_refused(protocol: str) -> None:
     live(life, 2)
 
 
+@each_protocol
+@pytest.mark.parametrize("call", ["commit", "pause"])
+def test_a_callback_may_be_too_late_for_lost_partitions(protocol: str, call: str) -> None:
+    """A program may do the same for lost partitions as for revoked ones."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        told: list[Partitions] = []
+
+        async def save(partitions: Partitions) -> None:
+            told.append(partitions)
+            if call == "commit":
+                await reader.commit()
+            else:
+                reader.pause(*partitions)
+
+        way: dict[str, Any] = {"group_protocol": protocol, "auto_commit": False}
+        async with consumer(world, on_revoked=save, on_lost=save, **way) as reader:
+            records = aiter(reader)
+            assert [(await anext(records)).offset for _ in range(2)] == [0, 1]
+            world.cluster.fail_next(HEARTBEATS[protocol], UnknownMemberIdError)
+            await asyncio.sleep(5)
+            assert told == [{ZERO}]
+            async with asyncio.timeout(100):
+                assert (await anext(records)).offset == 0
+
+    live(life)
+
+
+@each_protocol
+def test_a_callback_that_hangs_keeps_no_partition_from_other_members(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 100, 2)
+        goes_on = asyncio.Event()
+
+        async def hang(_: Partitions) -> None:
+            await goes_on.wait()
+
+        way: dict[str, Any] = {"group_protocol": protocol, "max_poll_interval_ms": 60_000}
+        async with consumer(world, on_assigned=hang, **way) as first:
+            stuck = asyncio.create_task(read(first))
+            await asyncio.sleep(10)
+            async with consumer(world, **way) as second:
+                reading = asyncio.create_task(read(second))
+                await asyncio.sleep(300)
+                assert second.assignment == {ZERO, ONE}
+                assert first.assignment == set()
+                goes_on.set()
+                await asyncio.sleep(60)
+                assert len(first.assignment) == len(second.assignment) == 1
+                reading.cancel()
+            stuck.cancel()
+
+    live(life, 2)
+
+
 def test_a_revocation_is_told_once() -> None:
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 10, 2)
