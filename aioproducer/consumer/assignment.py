@@ -37,6 +37,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     TopicAuthorizationFailedError,
     TopicRecreatedError,
+    UnknownTopicOrPartitionError,
 )
 from aioproducer.errors.broker import error_about
 from aioproducer.foundation.logs import ModuleLogger, counted, duration
@@ -57,6 +58,8 @@ _REMEMBERED: Final = 10_000
 """The partitions that went of which the ids of their topics are known."""
 _AT_ONCE: Final = 500
 """Partitions that begin or end in one turn of the event loop. Each takes some microseconds."""
+_OF_ONE_TOPIC: Final = (TopicAuthorizationFailedError, UnknownTopicOrPartitionError)
+"""The errors that concern one topic of a request."""
 _QUICK_LOOKUP_SECONDS: Final = 5.0
 """Seconds after which the offsets of partitions are looked up one by one."""
 
@@ -198,26 +201,27 @@ class Assignment:
                 return
             try:
                 await self._begin_once({each.where: each for each in wanted})
-            except TopicAuthorizationFailedError as error:
-                self.tell(error)
+            except Exception as error:
+                if isinstance(error, TopicAuthorizationFailedError):
+                    self.tell(error)
+                elif not isinstance(error, ProducerError) or not self._link.may_pass(error):
+                    self._fail(error)
+                    return
+                else:
+                    logger.repeated(
+                        logging.WARNING,
+                        "offsets",
+                        "Group %r: the offsets of %s are not known yet: %s",
+                        self._link.group_id,
+                        counted(len(wanted), "partition"),
+                        error,
+                        error=error,
+                    )
                 topics = {each.where.topic for each in wanted}
-                if len(topics) > 1:  # the others begin
+                if isinstance(error, _OF_ONE_TOPIC) and len(topics) > 1:  # the others begin
                     for topic in topics:
                         self._start([each for each in wanted if each.where.topic == topic])
                     return
-            except Exception as error:
-                if not isinstance(error, ProducerError) or not self._link.may_pass(error):
-                    self._fail(error)
-                    return
-                logger.repeated(
-                    logging.WARNING,
-                    "offsets",
-                    "Group %r: the offsets of %s are not known yet: %s",
-                    self._link.group_id,
-                    counted(len(wanted), "partition"),
-                    error,
-                    error=error,
-                )
             await asyncio.sleep(backoff.delay(failures))
 
     async def _begin_once(self, wanted: Mapping[TopicPartition, AssignedPartition]) -> None:

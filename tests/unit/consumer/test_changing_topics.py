@@ -75,6 +75,30 @@ def test_a_missing_topic_asks_for_no_other(monkeypatch: pytest.MonkeyPatch) -> N
     live(life)
 
 
+@each_protocol
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_a_topic_that_goes_in_a_rebalance_keeps_no_other_from_its_start(
+    protocol: str, reset: str
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("bills", 1)
+
+        async def delete(_: Collection[TopicPartition]) -> None:
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.delete_topics("bills")
+
+        options = {"auto_offset_reset": reset, "group_protocol": protocol}
+        topics = "orders", "bills"
+        async with consumer(world, topics=topics, on_assigned=delete, **options) as reader:
+            reading = asyncio.create_task(reader.record())
+            await asyncio.sleep(20)
+            await fill(world, 1, 1)
+            async with asyncio.timeout(10):
+                assert (await reading) is not None
+
+    live(life)
+
+
 def test_a_topic_of_a_pattern_that_goes_is_left() -> None:
     async def life(world: SimulatedWorld) -> None:
         world.cluster.create_topic("ordinals", 1)
