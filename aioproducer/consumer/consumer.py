@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextvars import copy_context
 from dataclasses import replace
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, Unpack, cast
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from aioproducer.consumer.loops import (
     DeserializedLists,
     DeserializedRecords,
     Lists,
+    RecordLoop,
     Records,
     SinglyAcknowledged,
 )
@@ -66,7 +68,6 @@ from aioproducer.errors import (
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.logs import ModuleLogger
-from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import last_steps, new_task
 from aioproducer.model import (
     AnyRecord,
@@ -192,7 +193,7 @@ class Consumer(Generic[ReadKey, ReadValue]):
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
-        self._single: AsyncIterator[ConsumerRecord[ReadKey, ReadValue]] | None = None
+        self._single: RecordLoop | DeserializedRecords | None = None
         """The iterator of :meth:`record`, until another loop begins."""
         self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
@@ -406,17 +407,17 @@ class Consumer(Generic[ReadKey, ReadValue]):
         A record that an earlier loop was processing when it ended is returned again.
         """
         self._enter_loop()
+        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", self._records())
+
+    def _records(self) -> RecordLoop | DeserializedRecords:
         return self._with_objects(
             Records(self._source, self._progress, self._member.session, self._check)
         )
 
-    def _with_objects(
-        self, records: Records | SinglyAcknowledged
-    ) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
-        found: Any = records
-        if self._deserializers is not None:
-            found = DeserializedRecords(records, self._deserializers, self._progress)
-        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", found)
+    def _with_objects(self, records: RecordLoop) -> RecordLoop | DeserializedRecords:
+        if self._deserializers is None:
+            return records
+        return DeserializedRecords(records, self._deserializers, self._progress)
 
     def unacknowledged(
         self, max_unacknowledged: int = 1_000
@@ -443,7 +444,8 @@ class Consumer(Generic[ReadKey, ReadValue]):
         check_count("max_unacknowledged", max_unacknowledged)
         self._enter_loop()
         parts = self._source, self._progress, self._member.session, self._check
-        return self._with_objects(SinglyAcknowledged(*parts, max_unacknowledged))
+        records = self._with_objects(SinglyAcknowledged(*parts, max_unacknowledged))
+        return cast("AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]", records)
 
     def acknowledge(self, *records: AnyRecord) -> None:
         """The application is done with ``records`` of :meth:`unacknowledged`.
@@ -499,18 +501,16 @@ class Consumer(Generic[ReadKey, ReadValue]):
         """Return the next record, or None if none comes within ``max_wait_ms`` (milliseconds) or
         after :meth:`finish`.
 
-        The next call acknowledges it. A loop, or :meth:`run`, that begins instead returns it again.
+        A record that comes in time is deserialized, however long that takes. The next call
+        acknowledges it. A loop, or :meth:`run`, that begins instead returns it again.
         """
-        bound = PatientTimeout(checked_wait(max_wait_ms))
-        if (records := self._single) is None:
-            self._single = records = aiter(self)
-        try:
-            async with bound:
-                return await anext(records, None)
-        except TimeoutError:
-            if not bound.expired():
-                raise
-        return None
+        wait = checked_wait(max_wait_ms)
+        if self._single is None:
+            self._enter_loop()
+            self._single = self._records()
+        deadline = inf if wait is None else self._single.clock() + wait
+        found = await self._single.until(deadline)
+        return cast("ConsumerRecord[ReadKey, ReadValue] | None", found)
 
     async def run(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Self
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class _Loop:
     """A loop of one application. ``check`` raises the error of a consumer that can't be read."""
 
-    __slots__ = ("_check", "_progress", "_session", "_source")
+    __slots__ = ("_check", "_progress", "_session", "_source", "clock")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class _Loop:
         self._progress = progress
         self._session = session
         self._check = check
+        self.clock = session.clock
 
     def __aiter__(self) -> Self:
         return self
@@ -56,8 +58,40 @@ class _Loop:
         self._session.look()
 
 
-class Records(_Loop):
+class RecordLoop(_Loop, ABC):
     """Records one by one."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record."""
+
+    async def until(self, deadline: float) -> ConsumerRecord | None:
+        """The next record; None: there is none before ``deadline``, a time of the clock, or none
+        any more."""
+        if deadline == inf:
+            return await anext(self, None)
+        bound = PatientTimeout(max(deadline - self.clock(), 0))
+        try:
+            async with bound:
+                return await anext(self, None)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+        return None
+
+    @abstractmethod
+    def put_back(self, record: ConsumerRecord) -> None:
+        """Return ``record``, the last one, once more, unless it is lost or was moved."""
+
+    @abstractmethod
+    def skip(self, record: ConsumerRecord) -> None:
+        """``record``, the last one, is not handed out, and counts as acknowledged."""
+
+
+class Records(RecordLoop):
+    """Records, of which the next step acknowledges the last one."""
 
     __slots__ = ("_cursor", "_last", "_time", "_until")
 
@@ -97,17 +131,16 @@ class Records(_Loop):
                 raise StopAsyncIteration
 
     def put_back(self, record: ConsumerRecord) -> None:
-        """Return ``record``, the last one, once more, unless it is lost or was moved."""
         if self._progress.record is record:
             self._source.return_to(record.topic_partition, record.offset)
             self._progress.finish()
 
     def skip(self, record: ConsumerRecord) -> None:
-        """``record`` is not handed out: the next step acknowledges it."""
+        pass  # the next step acknowledges it
 
 
-class SinglyAcknowledged(_Loop):
-    """Records one by one, which the application acknowledges in any order.
+class SinglyAcknowledged(RecordLoop):
+    """Records that the application acknowledges in any order.
 
     ``most``: the number of unacknowledged records at which a step waits.
     """
@@ -143,14 +176,12 @@ class SinglyAcknowledged(_Loop):
                 raise StopAsyncIteration
 
     def put_back(self, record: ConsumerRecord) -> None:
-        """Return ``record``, the last one, once more, unless it is lost or was moved."""
         work = self._progress.work_of(record.topic_partition)
         if work is not None and record.offset in work.offsets:
             self._source.return_to(record.topic_partition, record.offset)
             self.skip(record)
 
     def skip(self, record: ConsumerRecord) -> None:
-        """``record`` is not handed out, and acknowledged."""
         self._progress.acknowledge_singly(record.topic_partition, record.offset)
 
 
@@ -175,7 +206,7 @@ class Lists(_Loop):
     ``max_wait``: the seconds after which a list is empty; None: it never is.
     """
 
-    __slots__ = ("_max_records", "_max_wait", "clock")
+    __slots__ = ("_max_records", "_max_wait")
 
     def __init__(
         self,
@@ -189,7 +220,6 @@ class Lists(_Loop):
         super().__init__(source, progress, session, check)
         self._max_records = max_records
         self._max_wait = max_wait
-        self.clock = session.clock
 
     async def __anext__(self) -> list[ConsumerRecord]:
         return await self.until(self.deadline())
@@ -236,32 +266,40 @@ class DeserializedRecords:
 
     def __init__(
         self,
-        records: Records | SinglyAcknowledged,
+        records: RecordLoop,
         deserializers: RecordDeserializers,
         progress: Progress,
     ) -> None:
         self._records = records
         self._deserializers = deserializers
         self._progress = progress
+        self.clock = records.clock
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AnyRecord:
-        found = None
-        while found is None:
-            record = await anext(self._records)
+        if (found := await self.until(inf)) is None:
+            raise StopAsyncIteration
+        return found
+
+    async def until(self, deadline: float) -> AnyRecord | None:
+        """As :meth:`RecordLoop.until`. A record that was read in time is deserialized to its end:
+        the next step would begin with it again."""
+        while (record := await self._records.until(deadline)) is not None:
             work = self._progress.work_of(_where(record))
             try:
                 found = await self._deserializers.record(record)
             except BaseException:
                 self._records.put_back(record)
                 raise
-            if not self._progress.counts(work):
-                found = None  # its partition was lost or moved meanwhile
-            elif found is None:
+            if self._progress.counts(work):  # else its partition was lost or moved meanwhile
+                if found is not None:
+                    return found
                 self._records.skip(record)
-        return found
+            if self.clock() >= deadline:
+                break
+        return None
 
 
 class DeserializedLists:

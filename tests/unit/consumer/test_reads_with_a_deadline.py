@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aioproducer.errors import ConfigError, IllegalStateError
+from aioproducer.errors import ConfigError, IllegalStateError, RecordDeserializationError
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import ZERO, consumer, fill, live
 
@@ -61,6 +61,41 @@ def test_records_one_by_one_with_a_deadline() -> None:
             await writing
             reader.finish()
             assert await reader.record() is None
+
+    live(life)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_deserializer_may_take_longer_than_the_wait_for_a_record(skips: bool) -> None:
+    """It would begin again with each call, and so would a dead letter that is written."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        begun: list[int] = []
+        skipped: list[int] = []
+
+        async def slow(data: bytes) -> bytes:
+            begun.append(int(data))
+            await asyncio.sleep(0.5)
+            if skips:
+                raise ValueError
+            return data
+
+        async def skip(error: RecordDeserializationError) -> None:
+            await asyncio.sleep(0.5)
+            skipped.append(error.record.offset)
+
+        on_error = skip if skips else None
+        found: list[int] = []
+        async with consumer(
+            world, value_deserializer=slow, on_deserialization_error=on_error
+        ) as reader:
+            for _ in range(100):
+                record = await reader.record(max_wait_ms=100)
+                if record is not None:
+                    found.append(record.offset)
+        assert begun == [0, 1, 2]
+        assert (skipped if skips else found) == [0, 1, 2]
 
     live(life)
 
