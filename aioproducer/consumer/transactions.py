@@ -19,6 +19,8 @@ from aioproducer.errors import (
     IllegalStateError,
     KafkaError,
     ProducerTimeoutError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
     UsageError,
     kafka_error,
 )
@@ -191,7 +193,7 @@ class Transactions:
                 self._assignment.start_over(first)
                 raise
             self._assignment.rewind()
-            if not (is_done and _refused_by_group(error)):
+            if not (is_done and (_refused_by_group(error) or _is_of_deleted(error, offsets))):
                 raise
             (logger.warning if first else logger.debug)(
                 "Group %r refused the offsets of a transaction, which was aborted. Its records "
@@ -236,3 +238,14 @@ def _refused_by_group(error: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
+
+
+def _is_of_deleted(error: BaseException, offsets: Mapping[TopicPartition, object]) -> bool:
+    """True if a coordinator did not know the topic of one of ``offsets`` until the time was over:
+    it was deleted, and the group takes its partitions."""
+    cause = error.__cause__
+    return (
+        isinstance(error, ProducerTimeoutError)
+        and isinstance(cause, (UnknownTopicOrPartitionError, UnknownTopicIdError))
+        and (cause.topic, cause.partition) in offsets
+    )

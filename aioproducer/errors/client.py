@@ -98,8 +98,8 @@ class ProducerError(Exception):
     written. False: it was never sent, or the broker refused it. For a call of an Admin: True if the
     change may have been made."""
     topic: str | None = None
-    """The topic of the partition that can't be read, if a read raised the error; reading continues
-    in others."""
+    """The topic of the partition that can't be read, if a read raised the error, or that a
+    transaction's coordinator refused; reading continues in others."""
     partition: int | None = None
     """The number of that partition."""
 

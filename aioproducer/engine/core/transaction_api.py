@@ -162,11 +162,12 @@ class TransactionApi:
                     self._waiters.append(waiter)
                     await waiter
         except TimeoutError:
-            why = self._sender.describe_delay((source or self.manager).last_error)
+            last = (source or self.manager).last_error
+            why = self._sender.describe_delay(last)
             raise ProducerTimeoutError(
                 f"{self.manager}: {doing} is not done within {duration(bound)}"
                 f"{'' if timeout is not None else ' (max_block_ms)'}{why}. {then}"
-            ) from None
+            ) from last
 
     @contextmanager
     def _timed(self, call: TransactionCall) -> Iterator[None]:

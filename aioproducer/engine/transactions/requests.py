@@ -184,8 +184,10 @@ class CoordinatorRequest(SchemaRequest):
             return None
         place = "" if response.partition is None else f" for {response.partition}"
         said = explain(code, response.message, self.api)
-        message = f"{subject}{self.describe()}{place} on {broker}: {said}"
-        return kafka_error(code, message)
+        error = kafka_error(code, f"{subject}{self.describe()}{place} on {broker}: {said}")
+        if response.partition is not None:
+            error.topic, error.partition = response.partition
+        return error
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

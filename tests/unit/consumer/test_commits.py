@@ -418,6 +418,33 @@ def test_an_error_of_another_group_in_a_transaction_is_raised() -> None:
 
 
 @each_protocol
+def test_a_topic_that_goes_in_a_transaction_ends_no_loop_over_others(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        for name in ("bills", "results"):
+            world.cluster.create_topic(name, 1)
+        await fill(world, 20, 1)
+        servers = world.cluster.bootstrap_servers
+        async with Producer(bootstrap_servers=servers) as producer:
+            await producer.send("bills", b"")
+        options: dict[str, Any] = {"topics": ("orders", "bills"), "group_protocol": protocol}
+        async with a_producer(world, "worker") as producer, consumer(world, **options) as reader:
+            async for work in reader.transactions(producer, max_records=5):
+                async with work:
+                    if any(each.topic == "bills" for each in work):
+                        async with Admin(bootstrap_servers=servers) as admin:
+                            await admin.delete_topics("bills")
+                    for each in work:
+                        producer.send("results", each.value or b"")
+                await asyncio.sleep(1)  # for the marker
+                if committed(world).get(ZERO) == 20:
+                    break
+        results = [each.value for each in world.cluster.records("results")]
+        assert results == [b"%d" % number for number in range(20)]
+
+    live(life)
+
+
+@each_protocol
 def test_partitions_without_records_are_committed_with_a_transaction(protocol: str) -> None:
     """The loop never waits, so there is no other time for it."""
 
