@@ -431,9 +431,10 @@ def produce(
     terminal.show_log()
     options, reader = split_properties(properties or ())
     options |= given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
+    config = producer_config(command_config, options)
     job = ConsoleJob(
         topic=one_topic("produce", topic, topic_option),
-        config=producer_config(command_config, options),
+        config=config.replace(transactional_id=None),  # it would fence the producer that has it
         format=record_format(
             key_separator=key_separator,
             null_marker=null_marker,

@@ -177,6 +177,19 @@ def test_properties_by_either_name_and_a_properties_file(
     ]
 
 
+def test_a_transactional_id_of_an_application_is_not_taken(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("transactional.id=billing\n")
+    cluster.start_request_tracking()
+    done = produce(cluster, "t", "--command-config", str(path), stdin=b"v\n")
+    asked = {request.api_key for request in cluster.requests()}
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert FIND_COORDINATOR not in asked
+    assert values(cluster, "t", 0) == [b"v"]
+
+
 def test_a_summary_as_json(cluster: MockCluster) -> None:
     done = produce(cluster, "t", "-K", ":", "--json", stdin=b"k1:v1\nk2:v2\nnone\n")
     assert done.returncode == 1
