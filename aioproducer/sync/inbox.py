@@ -247,9 +247,12 @@ class Inbox:
     def resume(self, thread: Thread) -> Iterator[Chunk | Marker]:
         """The stalled items, one after the other; after the last, ``thread`` stalls no more.
 
-        An item stays here until the next one is asked for.
+        An item stays here until the next one is asked for. There are none if :meth:`take_rest` has
+        taken them.
         """
-        stall = self._stalled[thread]
+        stall = self._stalled.get(thread)
+        if stall is None:
+            return
         while stall.items:
             yield stall.items[0]
             item = stall.items.popleft()

@@ -374,6 +374,17 @@ class LoopThread:
 
     async def _start_core(self) -> None:
         await self._core.start()
+        if (transactions := self._core.engine.transactions) is not None:
+            transactions.on_abort = self._discard
+
+    def _discard(self) -> None:
+        """The transaction is aborted: no record that waits for the loop is put into a batch."""
+        self._fail_rest(
+            lambda topic: errors.TransactionAbortedError(
+                f"{topic!s:.249}: discarded, because its transaction is aborted"
+            ),
+            Marker.reached,
+        )
 
     async def catch_up(self) -> None:
         """Wait until the pump has all records that were sent before."""
@@ -403,23 +414,37 @@ class LoopThread:
         self._loop = self._serving = None
         self._shut()
         self._inbox.close()
-        for each in self._pump.rest():
-            if isinstance(each, Marker):
-                each.fail(error)
-                continue
-            future, topic, value, *_ = each
-            reason = _undelivered(topic) if closing else error
-            if type(value) is TakenRecord:
-                self._core.pipeline.refused(value, reason)
-            if starts(future):
-                undelivered += closing
-                with suppress(BaseException):  # a callback's sys.exit(): the thread ends anyway
-                    future.set_exception(reason)
+        failed = self._fail_rest(
+            lambda topic: _undelivered(topic) if closing else error,
+            lambda marker: marker.fail(error),
+        )
+        undelivered += failed if closing else 0
         if self._at_exit is not None:
             self._at_exit.cancel()
         self._undelivered = undelivered
         for question in self._questions.copy():
             question.answers.put(None)
+
+    def _fail_rest(
+        self,
+        reason_of: Callable[[object], errors.ProducerError],
+        at_marker: Callable[[Marker], None],
+    ) -> int:
+        """Fail the records that are in no batch, by their topics; returns their number."""
+        failed = 0
+        for each in self._pump.rest():
+            if isinstance(each, Marker):
+                at_marker(each)
+                continue
+            future, topic, value, *_ = each
+            reason = reason_of(topic)
+            if type(value) is TakenRecord:
+                self._core.pipeline.refused(value, reason)
+            if starts(future):
+                failed += 1
+                with suppress(BaseException):  # a callback's sys.exit() concerns no other record
+                    future.set_exception(reason)
+        return failed
 
 
 class _Question(Generic[_Answer]):

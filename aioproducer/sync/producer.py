@@ -439,7 +439,8 @@ class Producer(Generic[K_contra, V_contra]):
 
         async def leave(error: BaseException | None) -> None:
             if block is not None:
-                await self._thread.catch_up()
+                if error is None:  # else an abort discards the records
+                    await self._thread.catch_up()
                 await block.__aexit__(type(error) if error else None, error, None)
 
         try:
@@ -456,7 +457,7 @@ class Producer(Generic[K_contra, V_contra]):
     init_transactions = blocking(producer.Producer.init_transactions)
     begin_transaction = blocking(producer.Producer.begin_transaction, after_records=True)
     commit_transaction = blocking(producer.Producer.commit_transaction, after_records=True)
-    abort_transaction = blocking(producer.Producer.abort_transaction, after_records=True)
+    abort_transaction = blocking(producer.Producer.abort_transaction)
     send_offsets_to_transaction = blocking(producer.Producer.send_offsets_to_transaction)
     committed_offsets = blocking(producer.Producer.committed_offsets)
 

@@ -60,7 +60,7 @@ class Pump:
             self._turn()
 
     def rest(self) -> Iterator[Entry | Marker]:
-        """Take everything that remains, at the end."""
+        """Take everything that remains, at the end or when a transaction is aborted."""
         for item in (*self._burst, *self._inbox.take_rest()):
             if isinstance(item, Marker):
                 yield item

@@ -30,6 +30,7 @@ from aioproducer.errors import (
     ProducerFencedError,
     ProducerTimeoutError,
     SerializationError,
+    TransactionAbortedError,
     UnsupportedVersionError,
 )
 from aioproducer.model import ProducerRecord, TopicPartition
@@ -369,6 +370,47 @@ def test_the_explicit_calls(cluster: MockCluster) -> None:
         mine.send("orders", b"v")
         mine.abort_transaction(timeout=10)
         assert mine.metrics()["producer-metrics"]["txn-commit-time-ns-total"] > 0
+
+
+def test_an_abort_waits_for_no_room(cluster: MockCluster) -> None:
+    """Records that wait for the memory of a broker that is down are discarded at once."""
+    futures: list[Any] = []
+    aborted = threading.Event()
+    cluster.set_coordinator("transaction", "t", 2)
+    cluster.set_partition_leader("orders", 0, 1)
+    with Producer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        transactional_id="t",
+        buffer_memory=3_200_000,
+        delivery_timeout_ms=60_000,
+        request_timeout_ms=1_000,
+        max_block_ms=20_000,
+    ) as mine:
+        mine.partitions_for("orders")
+        cluster.set_broker_down(1)
+        mine.begin_transaction()
+
+        def send() -> None:
+            while not aborted.is_set():
+                futures.append(mine.send("orders", b"v" * 1_000, partition=0))
+
+        with ThreadPoolExecutor(1) as threads:
+            sending = threads.submit(send)
+            sent = -1
+            while sent < len(futures):
+                sent = len(futures)
+                time.sleep(0.3)
+            began = time.monotonic()
+            mine.abort_transaction(timeout=10)
+            took = time.monotonic() - began
+            aborted.set()
+            sending.result(10)
+        assert took < 5
+        errors = [type(future.exception(10)) for future in futures]
+        assert errors[:sent] == [TransactionAbortedError] * sent
+        cluster.set_broker_up(1)
+        with mine.transaction():
+            assert mine.send("orders", b"w", partition=0).result(10).offset >= 0
 
 
 def test_misuse(cluster: MockCluster) -> None:

@@ -110,6 +110,8 @@ class TransactionApi:
         self._left_open = False
         self._bulks = 0
         """The number of ``send_many()`` under way."""
+        self.on_abort: Callable[[], None] = lambda: None
+        """Called when an abort begins: records on their way here are to be discarded."""
         manager.on_state = self._allow_sending
         self._allow_sending(manager.state)
 
@@ -237,6 +239,7 @@ class TransactionApi:
         if ending is None or ending.acknowledged or ending.committed:
             ending = self.manager.abort()
             self.changed()
+            self.on_abort()
         await self._end(ending, timeout)
 
     async def _end(self, ending: Ending, timeout: float | None) -> None:
