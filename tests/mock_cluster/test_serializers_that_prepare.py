@@ -156,6 +156,41 @@ async def test_records_expire_with_the_last_error_and_later_ones_pass(
     assert values(orders, 1) == ["passes"]
 
 
+@pytest.mark.parametrize("pause", [0.02, 0.4])
+async def test_a_registry_is_asked_again_however_soon_records_expire(
+    orders: MockCluster, pause: float
+) -> None:
+    """Each record waits for less time than the backoff between two calls of prepare()."""
+    schemas = Schemas(*[ConnectionError("registry is down") for _ in range(1000)])
+    slowly: dict[str, Any]
+    slowly = {"max_block_ms": 200, "retry_backoff_ms": 300, "retry_backoff_max_ms": 600}
+    sent: list[asyncio.Future[Any]] = []
+    async with made(orders, schemas, **slowly) as producer:
+        while len(schemas.calls) < 3:
+            sent.append(producer.send("orders", "lost"))
+            await asyncio.sleep(pause)
+        await asyncio.wait(sent)
+        schemas.errors.clear()
+        async with asyncio.timeout(10):
+            while not any(each.done() and each.exception() is None for each in sent):
+                sent.append(producer.send("orders", "passes"))
+                await asyncio.sleep(pause)
+        await asyncio.wait(sent)
+    failures = [each.exception() for each in sent]
+    assert {type(each) for each in failures} == {PreparationTimeoutError, type(None)}
+
+
+async def test_prepare_may_take_longer_than_a_record_waits(orders: MockCluster) -> None:
+    schemas = Schemas(open_gate=False)
+    async with made(orders, schemas, max_block_ms=100) as producer:
+        for _ in range(3):
+            with pytest.raises(PreparationTimeoutError, match=r"prepare\(\) has not returned"):
+                await producer.send("orders", "lost")
+        schemas.gate.set()
+        assert (await producer.send("orders", "passes")).offset == 0
+        assert schemas.calls == ["orders"]
+
+
 async def test_a_refusal_fails_the_waiting_records_and_the_next_one_asks_again(
     orders: MockCluster,
 ) -> None:

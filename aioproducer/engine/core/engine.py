@@ -206,11 +206,13 @@ class Engine:
         return FailureWorker(handler, self.config.buffer_memory, concerns, self.tasks)
 
     def _make_preparation(self, log: ClientLog) -> SerializerPreparation | None:
-        hooked, accumulator, bound = self._hooks.serializers, self.accumulator, self.max_block
+        hooked, accumulator = self._hooks.serializers, self.accumulator
         if not hooked.need_preparation:
             return None
+        # Later records need what a prepare() has begun to fetch for one that has expired.
+        longest = max(self.max_block, self.config.request_timeout_ms / 1000)
         return SerializerPreparation(
-            hooked, accumulator, self.tasks, self._backoff, bound, self.clock, log
+            hooked, accumulator, self.tasks, self._backoff, longest, self.clock, log
         )
 
     def _make_transactions(self, manager: TransactionManager) -> TransactionApi:

@@ -81,7 +81,7 @@ _LEAST_SIZE: Final = 512
 class SerializerPreparation:
     """Calls ``prepare()`` once for each topic, and serializes the records that waited for it.
 
-    ``max_block``: seconds that one ``prepare()`` may take. ``log``: of the lines of callers.
+    ``longest``: seconds that one ``prepare()`` may take. ``log``: of the lines of callers.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SerializerPreparation:
         accumulator: RecordAccumulator,
         tasks: TaskOwner,
         backoff: ExponentialBackoff,
-        max_block: float,
+        longest: float,
         clock: Callable[[], float],
         log: ClientLog,
     ) -> None:
@@ -101,12 +101,14 @@ class SerializerPreparation:
         self._pending = accumulator.pending
         self._tasks = tasks
         self._backoff = backoff
-        self._max_block = max_block
+        self._longest = longest
         self._clock = clock
         self._log = log
         self.prepared: set[str] = set()
         """The topics for which ``prepare()`` has returned; any thread may look."""
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, tuple[int, float]] = {}
+        """By topic, the calls of ``prepare()`` that were in vain since the last success, and the
+        clock's time before which there is no further one."""
         self._running: set[str] = set()
 
     def copy_of(self, data: Any, topic: str) -> Any:
@@ -164,34 +166,47 @@ class SerializerPreparation:
     async def _serve(self, topic: str) -> None:
         """Prepare and serialize until no record of ``topic`` waits."""
         try:
-            while (head := self._pending.unserialized.first(topic)) is not None:
-                if failures := self._failures.get(topic, 0):
-                    await asyncio.sleep(self._backoff.delay(failures))
-                    await self._serialize(topic)  # the record that lacked something may be gone
-                    if self._pending.unserialized.first(topic) is not head:
-                        continue
+            while await self._is_needed(topic):
                 error = await self._prepare(topic)
                 if error is None:
-                    await self._serialize(topic)
-                    if self._pending.unserialized.first(topic) is not head:
+                    if await self._serialize(topic) or not self._waits(topic):
                         self._failures.pop(topic, None)
                         self._pending.preparation_errors.pop(topic, None)
                         continue
                 elif not may_succeed_later(error):
                     await self._fail(topic, error)
-                self._failures[topic] = failures + 1
-                if len(self._failures) > tuning.TOPICS_PREPARED:
-                    self._failures.clear()
+                self._failed(topic)
         finally:
             self._running.discard(topic)
         self._pending.preparation_errors.pop(topic, None)
         if topic in self.prepared:
             self.ready.add(topic)
 
+    def _waits(self, topic: str) -> bool:
+        return self._pending.unserialized.first(topic) is not None
+
+    async def _is_needed(self, topic: str) -> bool:
+        """True if a record waits for the next ``prepare()``, after the backoff of the last one.
+
+        That counts from the failure: no record has to last through a whole one.
+        """
+        if topic in self._failures and self._waits(topic):
+            _, not_before = self._failures[topic]
+            await asyncio.sleep(max(not_before - self._clock(), 0.0))
+            await self._serialize(topic)  # the record that lacked something may be gone
+        return self._waits(topic)
+
+    def _failed(self, topic: str) -> None:
+        """Note a ``prepare()`` in vain."""
+        failures = self._failures.get(topic, (0, 0.0))[0] + 1
+        if len(self._failures) >= tuning.TOPICS_PREPARED:
+            self._failures.clear()
+        self._failures[topic] = failures, self._clock() + self._backoff.delay(failures)
+
     async def _prepare(self, topic: str) -> Exception | None:
         """Call ``prepare()``; returns its error."""
         try:
-            async with PatientTimeout(self._max_block):
+            async with PatientTimeout(self._longest):
                 await self._serializers.prepare(topic)
         except (Exception, asyncio.CancelledError) as raised:
             if is_being_cancelled():
@@ -223,16 +238,22 @@ class SerializerPreparation:
             error.__cause__ = raised
             return error
         if not str(raised) and isinstance(raised, TimeoutError):
-            return TimeoutError(f"prepare() did not return within {duration(self._max_block)}")
+            return TimeoutError(f"prepare() did not return within {duration(self._longest)}")
         return raised
 
-    async def _serialize(self, topic: str) -> None:
-        """Serialize the records that wait, up to one whose serializer is not prepared."""
+    async def _serialize(self, topic: str) -> bool:
+        """Serialize the records that wait, up to one whose serializer is not prepared.
+
+        Returns False if the first one is that one already.
+        """
+        some = False
         while (head := self._pending.unserialized.first(topic)) is not None:
             self._accumulator.serialize_pending(topic, tuning.PREPARED_PER_TURN, self._clock())
             if self._pending.unserialized.first(topic) is head:
-                return
+                break
+            some = True
             await asyncio.sleep(0)
+        return some
 
     async def _fail(self, topic: str, cause: Exception) -> None:
         """Fail the records that wait."""
