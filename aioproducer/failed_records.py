@@ -494,6 +494,12 @@ class DeadLetterTopic:
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
+        if not (producer is None or isinstance(producer, Producer)):
+            raise ConfigError(
+                f"DeadLetterTopic({topic!r}) needs an aioproducer.Producer on the same event loop, "
+                f"not a {type(producer).__name__} of {type(producer).__module__}; without one, it "
+                "makes its own"
+            )
         if producer is not None and options:
             raise ConfigError(
                 f"DeadLetterTopic({topic!r}) has a producer, so {', '.join(sorted(options))} can "

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer import Producer
+from aioproducer import Producer, sync
 from aioproducer.errors import ConfigError, DeliveryTimeoutError
 from aioproducer.failed_records import DeadLetter, DeadLetterFile, DeadLetterTopic, is_dead_letter
 from aioproducer.model import ConsumerRecord, FailedRecord, Header
@@ -111,6 +111,8 @@ def test_wrong_options() -> None:
         DeadLetterFile("failed", uncertain="drop")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="use fallback="):
         DeadLetterTopic("failed", on_failed=print)
+    with pytest.raises(ConfigError, match=r"not a Producer of aioproducer\.sync\.producer"):
+        DeadLetterTopic("failed", sync.Producer(bootstrap_servers="a:1"))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="unknown option"):
         DeadLetterTopic("failed", bootstrap_servers="a:1", nothing=1)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="unknown option"):
