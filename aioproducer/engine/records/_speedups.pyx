@@ -60,8 +60,7 @@ from time import time_ns
 # --- cpython_internals ---------------------------------------------------------------------------
 # The only uses of CPython's internals: to keep objects from the garbage collector, and the object
 # of the calling thread. ``AIOPRODUCER_PLAIN_OBJECTS=1`` in the environment shows all objects to
-# it. What hiding them gains, measured by ``python -m benchmarks --workloads bulk`` with and
-# without the switch, is in ``docs/explanation/architecture.md``.
+# it: ``python -m benchmarks --workloads bulk`` with and without the switch shows what it gains.
 #
 # - *Futures are not tracked.* The collector would visit each of thousands several times.
 # - *A batch's list of hidden futures is not tracked.* The collector would visit each of its places.
