@@ -19,6 +19,7 @@ __all__ = [
 
 _PAIRS: Final = "Headers are expected to be a list of (key, value) tuples"
 _INT_MAX: Final = 2**31 - 1
+_LONG_LIMIT: Final = 2**63
 
 
 def as_bytes(field: Any) -> bytes:
@@ -52,10 +53,12 @@ def whole(number: Any) -> int:
 
 
 def timestamp_ms(number: Any) -> int | None:
-    """Milliseconds since the epoch; None: now."""
+    """Milliseconds since the epoch; None: now. Raises TypeError, or OverflowError."""
     if not hasattr(type(number), "__index__"):
         raise TypeError(f"{type(number).__name__!r} object cannot be interpreted as an integer")
     taken = int(number)
+    if not -_LONG_LIMIT <= taken < _LONG_LIMIT:
+        raise OverflowError("int too big to convert")
     return taken if taken > 0 else None
 
 
@@ -68,7 +71,7 @@ def deadline_seconds(timeout: Any) -> float | None:
 
 
 def header_pairs(headers: Any) -> list[Header] | None:
-    """Headers as pairs; None: there are none."""
+    """Headers as pairs; None: there are none. Raises TypeError, or UnicodeEncodeError."""
     if headers is None:
         return None
     if isinstance(headers, Mapping):
@@ -91,6 +94,7 @@ def _pair(pair: Any) -> Header:
         key = key.decode()
     if not isinstance(key, str):
         raise TypeError(f"expected header key to be a str, not {type(key).__name__}")
+    key.encode()  # raises the error of a text that no record can have
     if isinstance(value, str):
         value = value.encode()
     if value is not None and not isinstance(value, bytes):

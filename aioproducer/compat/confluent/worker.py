@@ -24,6 +24,7 @@ from aioproducer.compat.confluent.partitions import UNASSIGNED
 from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
 from aioproducer.compat.confluent.watch import LogLines, start
 from aioproducer.engine.accumulator import PendingQueue, SerializedRecord
+from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.routes import ENTRY
@@ -139,6 +140,8 @@ class RecordPump(Pump):
                 engine.transactions.check_open()
             accumulator, now = engine.accumulator, engine.clock()
             pending = accumulator.pending
+            if not accumulator.knows(topic):
+                checked_topic(topic)
             if chosen:
                 partition = accumulator.choose_partition(topic, key, value)
             serialized = SerializedRecord(

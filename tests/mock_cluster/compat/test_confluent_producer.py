@@ -32,6 +32,7 @@ from tests.support.read_back import read_topic
 from tests.support.waiting import until
 
 PRODUCE = 0
+INVALID_TOPIC = 17
 TOPIC_AUTHORIZATION_FAILED = 29
 
 
@@ -541,6 +542,24 @@ async def test_a_futures_error_is_a_kafka_exception() -> None:
                 with pytest.raises(KafkaException) as raised:
                     await lost
                 assert raised.value.args[0] == KafkaError._UNKNOWN_PARTITION
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_record_that_no_batch_can_hold_fails_alone(is_known: bool) -> None:
+    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
+        async with AIOProducer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+            if is_known:
+                await (await producer.produce("t", "x"))
+            with pytest.raises(OverflowError):
+                await producer.produce("t", "x", timestamp=2**63)
+            with pytest.raises(UnicodeEncodeError):
+                await producer.produce("t", "x", headers={"\ud800": b""})
+            for topic in ("\ud800", "a b"):
+                with pytest.raises(KafkaException) as raised:
+                    await (await producer.produce(topic, "x"))
+                assert raised.value.args[0] == INVALID_TOPIC
+            last = await (await producer.produce("t", "x", timestamp=2**63 - 1))
+            assert last.offset() == is_known
 
 
 async def test_transactions_and_purges() -> None:
