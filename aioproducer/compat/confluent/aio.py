@@ -204,16 +204,18 @@ class AIOProducer:
     ) -> asyncio.Future[Any]:
         """Put a record into a batch; returns a future, whose result is its :class:`Message`.
 
-        The call waits for memory. Unlike in confluent-kafka, headers are sent. A record that no
+        The call waits for memory, also once a part of it holds records of the same task whose
+        topics are not known yet. Unlike in confluent-kafka, headers are sent. A record that no
         batch takes fails with ``_QUEUE_FULL`` if as many as the queue may hold wait already, as
         those of topics that are not known yet do. Each counts for the bytes of its batch.
 
         Raises:
             TypeError: an argument is of a wrong type.
             RuntimeError: the producer is closed.
-            KafkaException: no transaction is open.
+            KafkaException: the producer could not start, or is broken.
 
-        The future's error is a :class:`KafkaException`.
+        The future's error is a :class:`KafkaException`; without an open transaction it has
+        ``_STATE``.
         """
         if value is not None and value.__class__ is not bytes:
             value = as_bytes(value)

@@ -32,6 +32,7 @@ from tests.support.read_back import read_topic
 from tests.support.waiting import until
 
 PRODUCE = 0
+LEADER_NOT_AVAILABLE = 5
 INVALID_TOPIC = 17
 TOPIC_AUTHORIZATION_FAILED = 29
 
@@ -546,20 +547,22 @@ async def test_a_futures_error_is_a_kafka_exception() -> None:
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_record_that_no_batch_can_hold_fails_alone(is_known: bool) -> None:
-    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
-        async with AIOProducer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
-            if is_known:
-                await (await producer.produce("t", "x"))
-            with pytest.raises(OverflowError):
-                await producer.produce("t", "x", timestamp=2**63)
-            with pytest.raises(UnicodeEncodeError):
-                await producer.produce("t", "x", headers={"\ud800": b""})
-            for topic in ("\ud800", "a b"):
-                with pytest.raises(KafkaException) as raised:
-                    await (await producer.produce(topic, "x"))
-                assert raised.value.args[0] == INVALID_TOPIC
-            last = await (await producer.produce("t", "x", timestamp=2**63 - 1))
-            assert last.offset() == is_known
+    async with (
+        MockCluster(brokers=1, topics={"t": 1}) as cluster,
+        AIOProducer({"bootstrap.servers": cluster.bootstrap_servers}) as producer,
+    ):
+        if is_known:
+            await (await producer.produce("t", "x"))
+        with pytest.raises(OverflowError):
+            await producer.produce("t", "x", timestamp=2**63)
+        with pytest.raises(UnicodeEncodeError):
+            await producer.produce("t", "x", headers={"\ud800": b""})
+        for topic in ("\ud800", "a b"):
+            with pytest.raises(KafkaException) as raised:
+                await (await producer.produce(topic, "x"))
+            assert raised.value.args[0] == INVALID_TOPIC
+        last = await (await producer.produce("t", "x", timestamp=2**63 - 1))
+        assert last.offset() == is_known
 
 
 async def test_transactions_and_purges() -> None:
@@ -660,6 +663,42 @@ async def test_records_of_unknown_topics_are_seen_as_those_of_all_producers(how:
                         "refused": "TOPIC_AUTHORIZATION_FAILED",
                     }[how]
                 )
+
+
+async def test_only_a_broker_tells_that_a_topic_does_not_exist_and_each_time_anew() -> None:
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        options = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "topic.metadata.propagation.max.ms": 200,
+        }
+        async with AIOProducer(options) as producer:
+            cluster.set_topic_error("late", 3)
+            for _ in range(2):
+                future = await producer.produce("late", "x")
+                with pytest.raises(KafkaException) as raised:
+                    await asyncio.wait_for(future, 10)
+                assert raised.value.args[0] == KafkaError._UNKNOWN_TOPIC
+        cluster.set_topic_error("late", LEADER_NOT_AVAILABLE)
+        async with AIOProducer(options) as producer:
+            future = await producer.produce("late", "x")
+            await asyncio.wait([future], timeout=0.8)
+            assert not future.done()
+            cluster.set_topic_error("late", 0)
+            assert (await future).offset() == 0
+
+
+async def test_a_record_without_a_transaction_has_an_error() -> None:
+    async with MockCluster(brokers=1, topics={"t": 1}) as cluster:
+        options = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "tx"}
+        async with AIOProducer(options) as producer:
+            await producer.init_transactions()
+            for _ in range(2):  # the topic is unknown at first
+                with pytest.raises(KafkaException) as raised:
+                    await asyncio.wait_for(await producer.produce("t", "x"), 10)
+                assert raised.value.args[0] == KafkaError._STATE
+                await producer.begin_transaction()
+                await producer.produce("t", "x")
+                await producer.commit_transaction()
 
 
 @pytest.mark.parametrize("how", ["purged", "late"])
