@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.partitions import UNASSIGNED
 from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
 from aioproducer.compat.confluent.watch import LogLines, start
-from aioproducer.engine.accumulator import PendingQueue, SerializedRecord
+from aioproducer.engine.accumulator import PendingQueue, PendingRecord, SerializedRecord
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
@@ -35,6 +36,7 @@ from aioproducer.errors import (
     ProducerError,
     UnknownTopicOrPartitionError,
 )
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
 from aioproducer.sync.inbox import Chunk, Inbox, Marker
@@ -185,7 +187,7 @@ class RecordPump(Pump):
                 except (MetadataTimeoutError, BootstrapError) as late:
                     said = engine.metadata.errors.get(topic)
                     if isinstance(said, UnknownTopicOrPartitionError):  # else nobody has told
-                        pending.refuse(waiting.of(topic), UnknownTopicError(str(late)))
+                        await self._refuse(waiting.of(topic), UnknownTopicError(str(late)))
                 except ProducerError:
                     return  # the engine fails the records as well
                 else:
@@ -193,6 +195,14 @@ class RecordPump(Pump):
                     return
         finally:
             self._followed.discard(topic)
+
+    async def _refuse(self, records: Sequence[PendingRecord], error: ProducerError) -> None:
+        """Fail those of ``records`` whose topic stays unknown, in several turns."""
+        pending = self._core.engine.accumulator.pending
+        for first in range(0, len(records), tuning.RECORDS_PER_SLICE):
+            some = records[first : first + tuning.RECORDS_PER_SLICE]
+            pending.refuse([each for each in some if each.awaits_metadata], error)
+            await asyncio.sleep(0)
 
     def _refuse_lost(self, pending: PendingQueue, topic: str, count: int) -> None:
         """Fail the records for partitions that ``topic`` lacks, which has ``count``."""

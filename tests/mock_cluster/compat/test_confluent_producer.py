@@ -27,6 +27,7 @@ from aioproducer.compat.confluent import (
     aio,
 )
 from aioproducer.compat.confluent.producer import KeySerializationError, StringSerializer
+from aioproducer.foundation import tuning
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import read_topic
 from tests.support.waiting import until
@@ -685,6 +686,27 @@ async def test_only_a_broker_tells_that_a_topic_does_not_exist_and_each_time_ane
             assert not future.done()
             cluster.set_topic_error("late", 0)
             assert (await future).offset() == 0
+
+
+async def test_records_of_a_topic_that_does_not_exist_fail_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuning, "RECORDS_PER_SLICE", 1)
+    async with MockCluster(brokers=1, topics={"late": 1}) as cluster:
+        cluster.set_topic_error("late", 3)
+        options = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "topic.metadata.propagation.max.ms": 200,
+        }
+        async with AIOProducer(options) as producer:
+            first, second = [await producer.produce("late", "x") for _ in range(2)]
+            was_done: list[bool] = []
+            first.add_done_callback(lambda _: was_done.append(second.done()))
+            for future in (first, second):
+                with pytest.raises(KafkaException) as raised:
+                    await future
+                assert raised.value.args[0] == KafkaError._UNKNOWN_TOPIC
+            assert was_done == [False]
 
 
 async def test_a_record_without_a_transaction_has_an_error() -> None:
