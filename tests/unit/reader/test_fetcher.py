@@ -342,6 +342,30 @@ async def test_truncation_at_an_unknown_offset_resets_as_the_option_says(
     assert warning.endswith(f"; reading continues at offset {reads_on[0]}")
 
 
+async def test_a_seek_during_the_reset_of_a_truncated_log_counts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sought: list[int] = []
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"read", b"read", b"read")
+    async with fetching(client, reset="earliest") as fetcher:
+
+        async def find(*given: Any) -> dict[TopicPartition, int]:
+            if not sought:
+                sought.append(1)
+                fetcher.seek(TopicPartition("orders", 0), 1)
+            return await find_offsets(*given)
+
+        monkeypatch.setattr(positions, "find_offsets", find)
+        assert len(await values(fetcher, 4)) == 4
+        client.logs[0] = written(b"a", b"new", b"newer", epoch=6)
+        client.ends += [EpochEnd(0, -1, -1)]
+        await elect(client, 0, 2, 6)
+        await until(lambda: bool(sought), "the position is looked up")
+        assert await values(fetcher, 2) == [(0, 1), (0, 2)]
+    assert "reading continues" not in caplog.text
+
+
 async def test_a_leader_that_can_t_tell_is_believed() -> None:
     client = ScriptedClient()
     client.logs[0] = written(b"a")
