@@ -221,7 +221,7 @@ class Admin:
         timeout: float | None = None,
     ) -> dict[str, TopicDescription]:
         """Return leaders, replicas and in-sync replicas of topics by name; None describes all
-        topics.
+        topics, Kafka's own as well.
 
         ``configs``: include the topics' configuration.
 

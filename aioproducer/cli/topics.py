@@ -178,7 +178,7 @@ def list_topics(
 )
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all, Kafka's too.")
     ] = None,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only partitions with out-of-sync replicas.")

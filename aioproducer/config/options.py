@@ -252,7 +252,8 @@ class OptionTable:
     client_id: str | None = option(
         Nullable(Text(most=_LONGEST_STRING)), None, Group.ESSENTIALS, MEDIUM
     )
-    """The client's name in the brokers' logs, quotas and metrics. None generates `producer-N`."""
+    """The client's name in the brokers' logs, quotas and metrics. None generates `producer-N`,
+    `consumer-N`, `reader-N` or `adminclient-N`."""
 
     acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)
     """The replicas that must have a record before it counts as delivered: `all` in-sync replicas,

@@ -87,6 +87,7 @@ async def test_a_topic_that_is_not_there_in_time(orders: MockCluster) -> None:
     orders.create_topic("nope", 2)
     orders.set_topic_error("nope", UNKNOWN_TOPIC)
     options: Any = {"max_block_ms": 3_000, "retry_backoff_max_ms": 100}
+    options |= {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900}  # those of records
     async with Producer(bootstrap_servers=orders.bootstrap_servers, **options) as producer:
         began = time.monotonic()
         with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC_OR_PARTITION"):

@@ -1,8 +1,9 @@
 """The batches from their first record to their outcome, as the sender sees them.
 
 Here is decided how long a batch has: ``delivery_timeout_ms`` counts from the ``send()`` of its
-oldest record, and ends attempts as well as the wait for one. ``BatchSender._send_to`` decides when
-the batches of a broker leave.
+oldest record, and ends attempts as well as the wait for one. For a record that memory has kept in
+the blocking producer's inbox it counts from the time when the record left that.
+``BatchSender._send_to`` decides when the batches of a broker leave.
 
 Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``RecordAccumulator``.
 """

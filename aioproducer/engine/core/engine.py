@@ -114,8 +114,8 @@ class Engine:
         self._manager = manager = self._make_manager(joined)
         self._failure_worker = self._make_failure_worker()
         settings = accumulator_settings(config, _rack_check(config, metadata))
-        self.max_block: float = settings.max_block
-        """Seconds that a call waits for metadata at most."""
+        self.max_block: float = config.max_block_ms / 1000
+        """Seconds of a call that names no timeout; the wait of a record is in ``settings``."""
         self.accumulator = accumulator = RecordAccumulator(
             settings,
             random,
@@ -140,7 +140,7 @@ class Engine:
         self._batches, self._pending = accumulator.batches, accumulator.pending
         self._waiters, self._flushes = accumulator.waiters, accumulator.flushes
         self._sender = self._make_sender(compressor, observed)
-        preparation = self._make_preparation(log)
+        preparation = self._make_preparation(settings.max_block, log)
         self.pipeline = SendPipeline(
             accumulator, hooks, preparation, self.transactions, clock, environment.wall_clock_ns
         )
@@ -205,12 +205,12 @@ class Engine:
             from aioproducer.engine.transactions.errors import is_its_own as concerns
         return FailureWorker(handler, self.config.buffer_memory, concerns, self.tasks)
 
-    def _make_preparation(self, log: ClientLog) -> SerializerPreparation | None:
+    def _make_preparation(self, wait: float, log: ClientLog) -> SerializerPreparation | None:
         hooked, accumulator = self._hooks.serializers, self.accumulator
         if not hooked.need_preparation:
             return None
         # Later records need what a prepare() has begun to fetch for one that has expired.
-        longest = max(self.max_block, self.config.request_timeout_ms / 1000)
+        longest = max(wait, self.config.request_timeout_ms / 1000)
         return SerializerPreparation(
             hooked, accumulator, self.tasks, self._backoff, longest, self.clock, log
         )
@@ -229,7 +229,7 @@ class Engine:
                 describe_delay=self._describe_delay,
                 topic_ids=self.metadata.snapshot.topic_ids,
             ),
-            self.config.max_block_ms / 1000,
+            self.max_block,
             self.metrics,
             self.clock,
         )
