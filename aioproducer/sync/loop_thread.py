@@ -376,6 +376,7 @@ class LoopThread:
         await self._core.start()
         if (transactions := self._core.engine.transactions) is not None:
             transactions.on_abort = self._discard
+            transactions.records_come = self.catch_up
 
     def _discard(self) -> None:
         """The transaction is aborted: no record that waits for the loop is put into a batch."""

@@ -456,7 +456,7 @@ class Producer(Generic[K_contra, V_contra]):
 
     init_transactions = blocking(producer.Producer.init_transactions)
     begin_transaction = blocking(producer.Producer.begin_transaction, after_records=True)
-    commit_transaction = blocking(producer.Producer.commit_transaction, after_records=True)
+    commit_transaction = blocking(producer.Producer.commit_transaction)
     abort_transaction = blocking(producer.Producer.abort_transaction)
     send_offsets_to_transaction = blocking(producer.Producer.send_offsets_to_transaction)
     committed_offsets = blocking(producer.Producer.committed_offsets)

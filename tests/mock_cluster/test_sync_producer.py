@@ -21,6 +21,7 @@ import pytest
 from aioproducer.errors import (
     BootstrapError,
     BufferExhaustedError,
+    CommitUnconfirmedError,
     IllegalStateError,
     InvalidPartitionError,
     InvalidTopicError,
@@ -372,8 +373,8 @@ def test_the_explicit_calls(cluster: MockCluster) -> None:
         assert mine.metrics()["producer-metrics"]["txn-commit-time-ns-total"] > 0
 
 
-def test_an_abort_waits_for_no_room(cluster: MockCluster) -> None:
-    """Records that wait for the memory of a broker that is down are discarded at once."""
+def test_no_end_of_a_transaction_waits_longer_for_room(cluster: MockCluster) -> None:
+    """Records that wait for the memory of a broker that is down are discarded by an abort."""
     futures: list[Any] = []
     aborted = threading.Event()
     cluster.set_coordinator("transaction", "t", 2)
@@ -401,10 +402,15 @@ def test_an_abort_waits_for_no_room(cluster: MockCluster) -> None:
                 sent = len(futures)
                 time.sleep(0.3)
             began = time.monotonic()
+            with pytest.raises(CommitUnconfirmedError, match=r"not begun within 1 s.*for memory"):
+                mine.commit_transaction(timeout=1)
+            committing = time.monotonic() - began
+            began = time.monotonic()
             mine.abort_transaction(timeout=10)
             took = time.monotonic() - began
             aborted.set()
             sending.result(10)
+        assert committing < 5
         assert took < 5
         errors = [type(future.exception(10)) for future in futures]
         assert errors[:sent] == [TransactionAbortedError] * sent

@@ -112,6 +112,8 @@ class TransactionApi:
         """The number of ``send_many()`` under way."""
         self.on_abort: Callable[[], None] = lambda: None
         """Called when an abort begins: records on their way here are to be discarded."""
+        self.records_come: Callable[[], Awaitable[None]] | None = None
+        """Waits for records on their way here, which a commit delivers; None: there are none."""
         manager.on_state = self._allow_sending
         self._allow_sending(manager.state)
 
@@ -222,6 +224,11 @@ class TransactionApi:
 
         :mod:`aioproducer.engine.transactions` lists the steps.
         """
+        if self.records_come is not None:
+            began = self._clock()
+            await self._let_records_come(self.records_come, timeout)
+            if timeout is not None:
+                timeout = max(0.0, timeout - (self._clock() - began))
         ending = self.manager.ending
         if ending is None or ending.acknowledged or not ending.committed:
             self._check_no_bulk("commit")
@@ -229,6 +236,21 @@ class TransactionApi:
             self.changed()
             self._sender.flush()
         await self._end(ending, timeout)
+
+    async def _let_records_come(
+        self, records_come: Callable[[], Awaitable[None]], timeout: float | None
+    ) -> None:
+        bound = self._max_block if timeout is None else timeout
+        try:
+            async with PatientTimeout(bound):
+                await records_come()
+        except TimeoutError:
+            late = ProducerTimeoutError(
+                f"{self.manager}: commit_transaction() has not begun within {duration(bound)}"
+                f"{'' if timeout is not None else ' (max_block_ms)'}: records sent before wait for "
+                "memory. Call commit_transaction() again, or abort_transaction()"
+            )
+            raise CommitUnconfirmedError(str(late)) from late
 
     async def abort(self, timeout: float | None) -> None:
         """Abort; or take up an abort whose caller was cancelled or timed out."""
