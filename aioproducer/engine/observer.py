@@ -100,6 +100,12 @@ class CallTrace(Protocol):
     def headers(self) -> Sequence[Header]:
         """The headers to add to each record; no key of these repeats one of the call's headers."""
 
+    def headers_for(self, own: Headers | None) -> Sequence[Header]:
+        """The headers to add to a whole record, by its ``own`` headers instead of the call's.
+
+        The rule is that of :meth:`RecordTrace.headers`.
+        """
+
     def ended(self, records: int, failed: int, error: BaseException | None) -> None:
         """Take the outcome: of ``records``, ``failed`` were not delivered.
 

@@ -62,8 +62,9 @@ def text_bytes(text: str, what: str, topic: str) -> bytes:
 class SharedHeaders(tuple[Header, ...]):
     """Headers of many records, already checked; :func:`checked_headers` lets them pass."""
 
-    context: tuple[Header, ...] = ()
-    """The headers that carry a trace context: records with their own headers get only these."""
+    context_for: Callable[[Headers | None], Sequence[Header]] | None = None
+    """The headers that carry a trace context, for a record with its own headers: it gets only
+    these. None: there is no context."""
 
 
 def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:

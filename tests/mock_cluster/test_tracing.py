@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI, Request
-from opentelemetry import propagate, trace
+from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.sampling import (
@@ -206,6 +206,48 @@ async def test_whole_records_of_a_send_many(
     assert parents.pop(b"own") == "b7ad6b7169203331"
     assert set(parents.values()) == {span_id(span)}
     assert len(parents) == 3
+
+
+@pytest.mark.parametrize("shell", ["values", "iterator", "blocking"])
+async def test_the_own_context_of_whole_records(
+    orders: MockCluster, sdk: InMemorySdk, shell: str
+) -> None:
+    """A record keeps it in a send_many() as it does in a send()."""
+    given: list[Any] = [
+        None,
+        {"a": b"1"},
+        {"baggage": b"mine=1"},
+        {"tracestate": b"mine=1"},
+        [["traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"], ["a", "1"]],
+        {"traceparent": b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+    ]
+    records = [ProducerRecord("orders", b"%d" % n, headers=each) for n, each in enumerate(given)]
+    producer = await traced(orders, sdk)
+    token = context.attach(baggage.set_baggage("tenant", "7"))
+    try:
+        await asyncio.gather(*(producer.send(record) for record in records))
+        if shell == "blocking":
+            with sync.Producer(bootstrap_servers=orders.bootstrap_servers) as blocking:
+                instrument(blocking, **sdk.providers)
+                blocking.send_many("orders", iter(records))
+        else:
+            await producer.send_many("orders", records if shell == "values" else iter(records))
+    finally:
+        context.detach(token)
+    await producer.close()
+    found: dict[bytes | None, list[list[str]]] = {record.value: [] for record in records}
+    for each in written(orders):
+        found[each.value].append(sorted(key for key, _ in each.headers or ()))
+    alone, together = zip(*found.values(), strict=True)
+    assert alone == (
+        ["baggage", "traceparent"],
+        ["a", "baggage", "traceparent"],
+        ["baggage", "traceparent"],
+        ["tracestate"],
+        ["a", "traceparent"],
+        ["traceparent"],
+    )
+    assert together == alone
 
 
 async def test_refused_calls_leave_no_span_open(orders: MockCluster, sdk: InMemorySdk) -> None:

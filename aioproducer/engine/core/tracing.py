@@ -89,19 +89,15 @@ def joined_headers(own: Any, more: Sequence[Header]) -> Any:
 
 
 def in_context(fields: RecordFields, shared: SharedHeaders | None) -> RecordFields:
-    """A whole record of a ``send_many()``, in the context of the call.
-
-    A record with a context of its own in its headers keeps it.
-    """
-    if shared is None or not shared.context:
+    """A whole record of a ``send_many()``, with the headers that the call's trace has for it."""
+    if shared is None or shared.context_for is None:
         return fields
-    own = fields[4]
-    if isinstance(own, Mapping | Sequence):
-        keys = {key for key, _ in shared.context}
-        pairs = own.items() if isinstance(own, Mapping) else own
-        if any(isinstance(each, tuple) and each and each[0] in keys for each in pairs):
-            return fields
-    return with_headers(fields, shared.context)
+    try:
+        return with_headers(fields, shared.context_for(fields[4]))
+    except Exception as error:
+        text = "%r failed for a record of topic %r"
+        observer_failed(error, text, shared.context_for, fields[0])
+        return fields
 
 
 class CallReport(Protocol):
@@ -132,7 +128,7 @@ class TracedCall:
         if self._trace is not None and self._trace.headers:
             self.headers = shared_headers(joined_headers(headers, self._trace.headers), topic)
             if self.headers is not None:
-                self.headers.context = tuple(self._trace.headers)
+                self.headers.context_for = self._trace.headers_for
 
     def ended(self, report: CallReport | None, error: BaseException | None) -> None:
         """Take the outcome; ``error``: the one that the call raises."""

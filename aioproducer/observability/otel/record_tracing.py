@@ -30,7 +30,6 @@ from aioproducer.observability.otel.spans import (
     OwnContext,
     RecordSpan,
     TracerSource,
-    UntracedCall,
     inject,
     own_context,
 )
@@ -272,6 +271,7 @@ class RecordTracing:
         tracer = self._tracers.get()
         caller = self._caller(context)
         decision = Known.DROP if tracer is None else verdict(tracer, caller.parent)
+        recorded: Span | None = None
         if tracer is None or decision is Known.DROP:
             added = self._inject(context if tracer is None else caller.context, own)
         else:
@@ -279,10 +279,12 @@ class RecordTracing:
             attributes[DESTINATION] = topic
             span, added = self._start(tracer, caller, topic, attributes, own)
             if span.is_recording():
-                return CallSpan(span, added, self._complaints)
-            if isinstance(decision, Ratio):
+                recorded = span
+            elif isinstance(decision, Ratio):
                 added = self._inject(caller.context, own)
-        return UntracedCall(added) if added else None
+        if recorded is None and not added:
+            return None
+        return CallSpan(recorded, added, self._complaints)
 
     def _caller(self, context: Context) -> _Caller:
         span = trace.get_current_span(context).get_span_context()
@@ -320,7 +322,7 @@ class RecordTracing:
         if own.replaces or not self._options.propagate:
             return ()
         try:
-            return inject(context, own.keys)
+            return own.added(inject(context))
         except Exception:
             self._complaints.log("the headers of a record")
             return ()

@@ -51,7 +51,6 @@ __all__ = [
     "LastRequest",
     "CallSpan",
     "RecordSpan",
-    "UntracedCall",
     "end",
 ]
 
@@ -118,15 +117,28 @@ _BAGGAGE: Final = "baggage"
 class OwnContext(NamedTuple):
     """The context that the caller has put into a record's headers."""
 
+    pairs: Sequence[tuple[str, Any]]
     keys: frozenset[str]
     """The propagator's keys among them."""
-    span: trace.SpanContext | None
-    """The span that they name."""
+
+    @property
+    def span(self) -> SpanContext | None:
+        """The span that they name."""
+        if not self.keys:
+            return None
+        span = trace.get_current_span(extract(self.pairs, Context())).get_span_context()
+        return span if span.is_valid else None
 
     @property
     def replaces(self) -> bool:
         """True if the record needs no other context than its own."""
         return bool(self.keys - {_BAGGAGE})
+
+    def added(self, context: tuple[Header, ...]) -> tuple[Header, ...]:
+        """The headers of another ``context`` that the record gets beside its own."""
+        if self.replaces:
+            return ()
+        return tuple(each for each in context if each[0] not in self.keys) if self.keys else context
 
 
 class _Append(Setter[list[Header]]):
@@ -150,19 +162,17 @@ def _text(value: Any) -> str:
 
 _APPEND: Final = _Append()
 _FIND: Final = _Find()
-_NONE: Final = OwnContext(frozenset(), None)
+_NONE: Final = OwnContext((), frozenset())
 
 
-def inject(context: Context, without: frozenset[str]) -> tuple[Header, ...]:
-    """The headers that carry ``context``, but for keys in ``without``."""
+def inject(context: Context) -> tuple[Header, ...]:
+    """The headers that carry ``context``."""
     carrier: list[Header] = []
     propagate.inject(carrier, context=context, setter=_APPEND)
-    if without:
-        carrier = [header for header in carrier if header[0] not in without]
     return tuple(carrier)
 
 
-def extract(headers: Sequence[Header], into: Context) -> Context:
+def extract(headers: Sequence[tuple[str, Any]], into: Context) -> Context:
     """``into``, with the context that ``headers`` carry."""
     return propagate.extract([*headers], context=into, getter=_FIND)
 
@@ -181,10 +191,7 @@ def own_context(headers: Headers | None) -> OwnContext:
         keys = frozenset(name for name, _ in pairs if name in fields)
     except (TypeError, ValueError):
         return _NONE
-    if not keys:
-        return _NONE
-    span = trace.get_current_span(extract(pairs, Context())).get_span_context()
-    return OwnContext(keys, span if span.is_valid else None)
+    return OwnContext(pairs, keys) if keys else _NONE
 
 
 _MOST: Final = 10_000
@@ -277,14 +284,20 @@ class RecordSpan:
 
 
 class CallSpan:
-    """The span of a ``send_many()``."""
+    """A ``send_many()``: its span, if it is recorded, and the headers with its context."""
 
     __slots__ = ("_complaints", "_span", "headers")
 
-    def __init__(self, span: Span, headers: Sequence[Header], complaints: Complaints) -> None:
+    def __init__(
+        self, span: Span | None, headers: tuple[Header, ...], complaints: Complaints
+    ) -> None:
         self.headers = headers
-        self._span: Span | None = span
+        self._span = span
         self._complaints = complaints
+
+    def headers_for(self, own: Headers | None) -> tuple[Header, ...]:
+        """See :meth:`aioproducer.engine.observer.CallTrace.headers_for`."""
+        return own_context(own).added(self.headers)
 
     def ended(self, records: int, failed: int, error: BaseException | None) -> None:
         """End the span with the number of records."""
@@ -295,18 +308,6 @@ class CallSpan:
         if failed:
             attributes[FAILED_COUNT] = failed
         end(span, attributes, error, self._complaints)
-
-
-class UntracedCall:
-    """A ``send_many()`` without a span, whose records carry the context of the caller."""
-
-    __slots__ = ("headers",)
-
-    def __init__(self, headers: Sequence[Header]) -> None:
-        self.headers = headers
-
-    def ended(self, records: int, failed: int, error: BaseException | None) -> None:
-        """Do nothing."""
 
 
 def end(

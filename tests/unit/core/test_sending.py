@@ -18,7 +18,14 @@ from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.sending import PythonFastPath, SendPipeline
 from aioproducer.engine.core.serializer_preparation import estimated_size
-from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_headers
+from aioproducer.engine.core.tracing import (
+    TracedCall,
+    Tracing,
+    end,
+    end_refused,
+    in_context,
+    joined_headers,
+)
 from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import IllegalStateError, ProducerError, SerializationError
@@ -289,6 +296,9 @@ class Trace:
         self.behind = behind
         self.ends: list[tuple[RecordMetadata, BaseException | None]] = []
 
+    def headers_for(self, own: Any) -> tuple[Header, ...]:
+        return self.headers
+
     def ended(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         self.ends.append((metadata, error))
 
@@ -390,6 +400,23 @@ def test_an_observer_that_fails_breaks_nothing(caplog: pytest.LogCaptureFixture)
         assert tracing.begin_call("orders", None) is None
         end(Fails(), RecordMetadata("orders", 0, 1, 2, 3, 4), None)
     assert len(caplog.records) == 3
+
+
+def test_a_trace_that_fails_on_a_whole_record_breaks_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Fails(Trace):
+        def headers_for(self, own: Any) -> tuple[Header, ...]:
+            raise ValueError("no headers")
+
+    def sent(trace: Trace) -> Any:
+        call = TracedCall(Tracing(FakeObserver(trace), PythonFastPath()), "orders", None)
+        return in_context(FIELDS, call.headers)
+
+    assert sent(Trace()) == (*FIELDS[:4], (CONTEXT,), None)
+    with caplog.at_level(logging.ERROR, "aioproducer.observer"):
+        assert sent(Fails()) == FIELDS
+    assert "for a record of topic 'orders'" in caplog.text
 
 
 @pytest.mark.parametrize(("given", "told"), [(None, -1), (2, 2), ("2", -1), (-7, -1)])

@@ -154,6 +154,36 @@ def test_the_callers_own_baggage_stays() -> None:
     assert [key for key, _ in record.headers] == ["traceparent"]
 
 
+@pytest.mark.usefixtures("_with_baggage")
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, DEFAULT_ON], ids=["span", "no span"])
+@pytest.mark.parametrize(
+    ("headers", "added"),
+    [
+        (None, {"traceparent", "baggage"}),
+        ({"other": b"1"}, {"traceparent", "baggage"}),
+        ({"baggage": b"mine=1"}, {"traceparent"}),
+        ([["baggage", "mine=1"]], {"traceparent"}),
+        ({"traceparent": MINE}, set()),
+        ([["traceparent", MINE.decode()]], set()),
+        ({"tracestate": b"mine=1"}, set()),
+        ([["a"]], {"traceparent", "baggage"}),
+        (7, {"traceparent", "baggage"}),
+    ],
+)
+def test_a_whole_record_of_a_send_many_gets_what_a_lone_one_gets(
+    headers: Any, added: set[str], sampler: Sampler
+) -> None:
+    traced = Traced(sampler)
+    with trace.use_span(NonRecordingSpan(UNSAMPLED)):
+        call = traced.observer.call_started("orders", None)
+        assert call is not None
+        alone = traced.send(headers=headers)
+    assert [key for key, _ in call.headers_for(headers)] == [key for key, _ in alone.headers]
+    assert {key for key, _ in alone.headers} == added
+    call.ended(1, 0, None)
+    assert len(traced.spans()) == (sampler is ALWAYS_ON)
+
+
 @pytest.mark.parametrize("value", [MINE, MINE.decode(), bytearray(MINE), memoryview(MINE)])
 def test_a_context_as_bytes_or_text(value: Any) -> None:
     traced = Traced()
