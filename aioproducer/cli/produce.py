@@ -432,9 +432,11 @@ def produce(
     options, reader = split_properties(properties or ())
     options |= given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
     config = producer_config(command_config, options)
+    # That of an application's file would fence its producer.
+    config = config.replace(transactional_id=options.get("transactional_id"))
     job = ConsoleJob(
         topic=one_topic("produce", topic, topic_option),
-        config=config.replace(transactional_id=None),  # it would fence the producer that has it
+        config=config,
         format=record_format(
             key_separator=key_separator,
             null_marker=null_marker,
