@@ -431,12 +431,13 @@ def produce(
     terminal.show_log()
     options, reader = split_properties(properties or ())
     options |= given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
-    config = producer_config(command_config, options)
-    # That of an application's file would fence its producer.
-    config = config.replace(transactional_id=options.get("transactional_id"))
+    if options.setdefault("transactional_id") is not None:  # nor that of an application's file
+        raise ConfigError(
+            "transactional.id: `aioproducer produce` has no transactions; leave it out"
+        )
     job = ConsoleJob(
         topic=one_topic("produce", topic, topic_option),
-        config=config,
+        config=producer_config(command_config, options),
         format=record_format(
             key_separator=key_separator,
             null_marker=null_marker,

@@ -17,6 +17,10 @@ from typing import Any
 
 import pytest
 
+from aioproducer import ProducerConfig
+from aioproducer.cli.lines import RecordFormat
+from aioproducer.cli.produce import ConsoleJob, ConsoleProducer
+from aioproducer.cli.terminal import Terminal as StandardError
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 from tests.support.descriptors import CLOSED, run_without
 from tests.support.read_back import end_offset, read_partition, values
@@ -183,9 +187,12 @@ def test_a_transactional_id_of_an_application_is_not_taken(
     path = tmp_path / "client.properties"
     path.write_text("transactional.id=billing\n")
     cluster.start_request_tracking()
-    done = produce(cluster, "t", "--command-config", str(path), stdin=b"v\n")
+    named = produce(cluster, "t", "-X", "transactional.id=billing", stdin=b"v\n")
+    assert named.returncode == 2
+    assert b"produce` has no transactions; leave it out" in named.stderr
+    done = produce(cluster, "t", "--command-config", str(path), "-X", "acks=1", stdin=b"v\n")
     asked = {request.api_key for request in cluster.requests()}
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
     assert FIND_COORDINATOR not in asked
     assert values(cluster, "t", 0) == [b"v"]
 
@@ -373,19 +380,19 @@ def test_the_brokers_refusal_is_told_once_and_counted(cluster: MockCluster) -> N
 
 
 @pytest.mark.parametrize(
-    ("option", "data"),
-    [
-        ([], b"one\ntwo\n"),
-        (["-K", ":"], b"k:one\nk:two\n"),
-        (["-K", ":"], b"k:one\nk:two\nno key\n"),
-    ],
+    ("key_separator", "data"),
+    [(None, b"one\ntwo\n"), (b":", b"k:one\nk:two\n"), (b":", b"k:one\nk:two\nno key\n")],
 )
-def test_a_producer_that_can_not_send_names_the_line_and_ends_the_reading(
-    cluster: MockCluster, option: list[str], data: bytes
+async def test_a_producer_that_can_not_send_names_the_line_and_ends_the_reading(
+    cluster: MockCluster, key_separator: bytes | None, data: bytes, tmp_path: Path, capfd: Any
 ) -> None:
-    done = produce(cluster, "t", "-X", "transactional_id=mine", *option, stdin=data)
-    assert done.returncode == 1
-    told = done.stderr.decode().splitlines()
+    path = tmp_path / "lines"
+    path.write_bytes(data)
+    config = ProducerConfig(bootstrap_servers=cluster.bootstrap_servers, transactional_id="mine")
+    job = ConsoleJob("t", config, RecordFormat(key_separator=key_separator))
+    with path.open("rb") as lines:
+        assert await ConsoleProducer(job, lines.fileno(), StandardError()).run() == 1
+    told = [each for each in capfd.readouterr().err.splitlines() if "aioproducer: " in each]
     assert told[0].startswith("aioproducer: line 1: ")
     assert "transaction" in told[0]
     assert told[-1] == "aioproducer: 1 of 1 record was not delivered"
