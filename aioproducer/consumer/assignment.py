@@ -30,6 +30,7 @@ from aioproducer.engine.groups.requests import Membership, Reaction, reaction_to
 from aioproducer.engine.metrics.counts import Summary
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
+    ConfigError,
     IllegalStateError,
     KafkaError,
     OffsetOutOfRangeError,
@@ -654,6 +655,8 @@ class Assignment:
         try:
             await self._tell(self._settings.on_lost, take, lambda counts: counts.lost_calls)
         except ProducerError as error:  # a commit or a seek is too late for them
+            if not (isinstance(error, ConfigError) or self._passes(error)):
+                raise
             self._warn(self._settings.on_lost, error)
 
     async def _tell_of_revocation(self, partitions: Collection[TopicPartition]) -> None:

@@ -136,7 +136,8 @@ class Records(RecordLoop):
             self._progress.finish()
 
     def skip(self, record: ConsumerRecord) -> None:
-        pass  # the next step acknowledges it
+        if self._progress.record is record:
+            self._progress.finish()
 
 
 class SinglyAcknowledged(RecordLoop):

@@ -100,6 +100,31 @@ def test_a_deserializer_may_take_longer_than_the_wait_for_a_record(skips: bool) 
     live(life)
 
 
+def test_a_record_that_is_skipped_too_late_is_committed_at_the_end() -> None:
+    """Its dead letter would be written again each time that a program reads what there is."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        skipped: list[int] = []
+
+        def fail(data: bytes) -> bytes:
+            raise ValueError
+
+        async def skip(error: RecordDeserializationError) -> None:
+            await asyncio.sleep(0.5)
+            skipped.append(error.record.offset)
+
+        for number in range(3):
+            async with consumer(
+                world, value_deserializer=fail, on_deserialization_error=skip
+            ) as reader:
+                while len(skipped) == number:
+                    assert await reader.record(max_wait_ms=100) is None
+        assert skipped == [0, 1, 2]
+
+    live(life)
+
+
 def test_a_loop_returns_the_last_record_of_a_call_again() -> None:
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 4, 1)

@@ -15,7 +15,12 @@ from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
 from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.engine.protocol import Api, data_schema
-from aioproducer.errors import GroupAuthorizationFailedError, KafkaError, UnknownMemberIdError
+from aioproducer.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    RecordTooLargeError,
+    UnknownMemberIdError,
+)
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_world import (
@@ -265,6 +270,26 @@ def test_a_callback_may_be_too_late_for_lost_partitions(protocol: str, call: str
             assert told == [{ZERO}]
             async with asyncio.timeout(100):
                 assert (await anext(records)).offset == 0
+
+    live(life)
+
+
+@each_protocol
+def test_an_error_of_the_callbacks_own_work_is_raised(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+
+        async def store(_: Partitions) -> None:
+            raise RecordTooLargeError("the state of the partitions")
+
+        way: dict[str, Any] = {"group_protocol": protocol, "auto_commit": False}
+        async with consumer(world, on_lost=store, **way) as reader:
+            records = aiter(reader)
+            await anext(records)
+            world.cluster.fail_next(HEARTBEATS[protocol], UnknownMemberIdError)
+            await asyncio.sleep(5)
+            with pytest.raises(RecordTooLargeError, match="the state of the partitions"):
+                await anext(records)
 
     live(life)
 
