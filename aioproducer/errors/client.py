@@ -309,7 +309,7 @@ class TransactionAbortedError(AbortableTransactionError):
 
 class CommitUnconfirmedError(TransactionError, ProducerTimeoutError):
     """The commit was requested but is not confirmed yet: it may have succeeded, or may still
-    fail."""
+    fail. That of a blocking producer may not have begun, as the message says: call it again."""
 
 
 class FatalTransactionError(TransactionError):

@@ -112,7 +112,7 @@ class TransactionApi:
         """The number of ``send_many()`` under way."""
         self.on_abort: Callable[[], None] = lambda: None
         """Called when an abort begins: records on their way here are to be discarded."""
-        self.records_come: Callable[[], Awaitable[None]] | None = None
+        self.records_come: Callable[[], Awaitable[object]] | None = None
         """Waits for records on their way here, which a commit delivers; None: there are none."""
         manager.on_state = self._allow_sending
         self._allow_sending(manager.state)
@@ -224,7 +224,7 @@ class TransactionApi:
 
         :mod:`aioproducer.engine.transactions` lists the steps.
         """
-        if self.records_come is not None:
+        if self.records_come is not None and self.manager.state is State.IN_TRANSACTION:
             began = self._clock()
             await self._let_records_come(self.records_come, timeout)
             if timeout is not None:
@@ -238,7 +238,7 @@ class TransactionApi:
         await self._end(ending, timeout)
 
     async def _let_records_come(
-        self, records_come: Callable[[], Awaitable[None]], timeout: float | None
+        self, records_come: Callable[[], Awaitable[object]], timeout: float | None
     ) -> None:
         bound = self._max_block if timeout is None else timeout
         try:

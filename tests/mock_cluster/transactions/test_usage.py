@@ -333,3 +333,21 @@ async def test_close_within_a_block_is_told_by_it(orders: MockCluster) -> None:
         with pytest.raises(ProducerClosedError):
             await block(producer)
         assert len(requests(orders, END)) == 1
+
+
+async def test_a_commit_waits_for_records_on_their_way_while_it_can_take_them(
+    orders: MockCluster,
+) -> None:
+    async with started(orders) as producer:
+        api = producer._core.engine.transactions
+        assert api is not None
+        api.records_come = asyncio.Event().wait
+        await producer.begin_transaction()
+        with pytest.raises(CommitUnconfirmedError, match=r"has not begun within 0.1 s"):
+            await producer.commit_transaction(timeout=0.1)
+        orders.push_request_errors(PRODUCE, 29)
+        with pytest.raises(errors.KafkaError):
+            await producer.send("orders", b"v", partition=0)
+        with pytest.raises(AbortableTransactionError):
+            await producer.commit_transaction(timeout=0.1)
+        await producer.abort_transaction()
